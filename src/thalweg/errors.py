@@ -1,0 +1,63 @@
+"""Every error that thalweg raises on purpose, under one base class.
+
+An error text says what is wrong, where (line and column for query texts), the
+value at fault, and what to do about it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A place in a query text; both numbers count from 1."""
+
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"line {self.line}, column {self.column}"
+
+
+class ThalwegError(Exception):
+    """Base class of all errors raised by thalweg."""
+
+
+class QueryError(ThalwegError):
+    """Something in a query text is wrong; says where and what to do.
+
+    >>> print(QueryError("stream 'bids' has no window", Location(3, 14), "Write bids [RANGE 10 SECONDS]."))
+    stream 'bids' has no window (line 3, column 14). Write bids [RANGE 10 SECONDS].
+    """
+
+    def __init__(self, what: str, location: Location | None = None, hint: str = "") -> None:
+        self.what = what
+        self.location = location
+        self.hint = hint
+        where = f" ({location})" if location else ""
+        super().__init__(f"{what}{where}." + (f" {hint}" if hint else ""))
+
+
+class ParseError(QueryError):
+    """The text is not a query."""
+
+
+class BindError(QueryError):
+    """The query names or combines things that do not exist or do not fit."""
+
+
+class UnsupportedError(QueryError):
+    """Valid SQL that has no meaning over windowed streams here."""
+
+
+class PlanError(ThalwegError):
+    """A plan text that does not fit the query, or a transition that cannot happen."""
+
+
+class OptionError(ThalwegError):
+    """An unknown option, or a value that the option cannot take."""
+
+
+class InputError(ThalwegError):
+    """A table, file or row that cannot be read as the stream it is given for."""

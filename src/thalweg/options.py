@@ -1,0 +1,64 @@
+"""What a user may set, each default with its reason."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+from thalweg.errors import OptionError
+
+States = Literal["auto", "all", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Settings of a run; every one has a default that needs no thought.
+
+    Attributes:
+        plan: the initial plan as text, e.g. ``"((A B) C) D"``; None lets the planner pick.
+        states: which intermediate states of a tree are kept: ``"all"`` (a pipeline), ``"none"``
+            (an M-Join), or ``"auto"``: those that the cost model expects to earn their keep.
+        batch_size: tuples handed to the engine at once. The answer does not depend on it.
+            Large enough that the cost of a call disappears, small enough that a batch
+            and its results stay in the processor's cache.
+        lateness: how far a row may lag behind the newest of its stream, as an interval text
+            (``"5 seconds"``). None: the input is taken as complete, so no row is late.
+        late_rows: ``"count"`` late rows, or also keep them: ``"table"``.
+
+    >>> Options(states="all").states
+    'all'
+    """
+
+    plan: str | None = None
+    states: States = "auto"
+    batch_size: int = 65_536
+    lateness: str | None = None
+    late_rows: Literal["count", "table"] = "count"
+
+    def __post_init__(self) -> None:
+        _one_of("states", self.states, ("auto", "all", "none"))
+        _one_of("late_rows", self.late_rows, ("count", "table"))
+        if not isinstance(self.batch_size, int) or self.batch_size < 1:
+            raise OptionError(f"option batch_size is a number of tuples, at least 1, not {self.batch_size!r}")
+
+    @staticmethod
+    def of(value: Options | Mapping[str, Any] | None) -> Options:
+        """Options from what a caller passed: an :class:`Options`, a mapping, or nothing."""
+        if value is None:
+            return Options()
+        if isinstance(value, Options):
+            return value
+        known = [field.name for field in fields(Options)]
+        for name in value:
+            if name not in known:
+                close = difflib.get_close_matches(str(name), known, n=1)
+                hint = f"Did you mean '{close[0]}'?" if close else f"The options are {', '.join(known)}."
+                raise OptionError(f"unknown option '{name}'. {hint}")
+        return Options(**value)
+
+
+def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise OptionError(f"option {name} is one of {', '.join(allowed)}, not {value!r}")

@@ -1,0 +1,240 @@
+"""Join plans: trees with kept states, and linear orders.
+
+A :class:`TreePlan` joins pairs of subtrees; each inner node below the root may keep
+its result as a state. Keeping all of them is a pipeline of symmetric joins, keeping
+none is an M-Join. A :class:`LinearPlan` keeps none either and gives every head stream
+its own order of partners (M-Join, CACQ, NOS).
+
+Plans are written as people write them, with the aliases of the query::
+
+    ((A B) C) D             a tree
+    (A B) (C D)             a bushy one
+    A: B C; B: A C; C: A B  a linear order per head stream
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from thalweg.errors import PlanError
+
+Node = frozenset[int]
+"""The streams below a point of a tree: what its state holds, whatever its shape."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One base window."""
+
+    stream: int
+
+    @property
+    def node(self) -> Node:
+        return frozenset((self.stream,))
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """The join of two subtrees."""
+
+    left: Tree
+    right: Tree
+
+    @property
+    def node(self) -> Node:
+        return self.left.node | self.right.node
+
+
+Tree = Leaf | Join
+
+
+def joins(tree: Tree) -> Iterator[Join]:
+    """All joins of a tree, children before parents."""
+    if isinstance(tree, Join):
+        yield from joins(tree.left)
+        yield from joins(tree.right)
+        yield tree
+
+
+def state_nodes(tree: Tree) -> tuple[Node, ...]:
+    """The nodes that could keep a state: every join but the root."""
+    return tuple(join.node for join in joins(tree) if join != tree)
+
+
+def left_deep(order: Sequence[int]) -> Tree:
+    """The left-deep tree of an order: ``((o0 o1) o2) ...``."""
+    tree: Tree = Leaf(order[0])
+    for stream in order[1:]:
+        tree = Join(tree, Leaf(stream))
+    return tree
+
+
+@dataclass(frozen=True, slots=True)
+class TreePlan:
+    """A tree and the nodes whose states are kept."""
+
+    tree: Tree
+    kept: frozenset[Node] = frozenset()
+
+    def keeping_all(self) -> TreePlan:
+        return TreePlan(self.tree, frozenset(state_nodes(self.tree)))
+
+    def keeping_none(self) -> TreePlan:
+        return TreePlan(self.tree)
+
+
+@dataclass(frozen=True, slots=True)
+class LinearPlan:
+    """``orders[s]``: the other streams in the order in which a tuple of ``s`` probes them."""
+
+    orders: tuple[tuple[int, ...], ...]
+
+
+Plan = TreePlan | LinearPlan
+
+
+def format_tree(tree: Tree, aliases: Sequence[str], *, outermost: bool = True) -> str:
+    if isinstance(tree, Leaf):
+        return _quote(aliases[tree.stream])
+    left = format_tree(tree.left, aliases, outermost=False)
+    right = format_tree(tree.right, aliases, outermost=False)
+    return f"{left} {right}" if outermost else f"({left} {right})"
+
+
+def format_plan(plan: Plan, aliases: Sequence[str]) -> str:
+    """The text of a plan, as :func:`parse_plan` reads it.
+
+    >>> format_plan(TreePlan(left_deep([0, 2, 1])), ["a", "b", "c"])
+    '(a c) b'
+    """
+    if isinstance(plan, TreePlan):
+        return format_tree(plan.tree, aliases)
+    return "; ".join(
+        f"{_quote(aliases[head])}: {' '.join(_quote(aliases[s]) for s in order)}"
+        for head, order in enumerate(plan.orders)
+    )
+
+
+def format_node(node: Node, aliases: Sequence[str]) -> str:
+    """The name of a state: its aliases in query order.
+
+    >>> format_node(frozenset({2, 0}), ["a", "b", "c"])
+    'a⋈c'
+    """
+    return "⋈".join(aliases[s] for s in sorted(node))
+
+
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*\Z")
+_TOKEN = re.compile(r"\s*(?:([()])|`([^`]*)`|([^\s()`]+))")
+
+
+def _quote(alias: str) -> str:
+    return alias if _PLAIN.match(alias) else f"`{alias}`"
+
+
+def parse_plan(text: str, aliases: Sequence[str]) -> Plan:
+    """Read a plan text for a query with these aliases.
+
+    A tree is returned with no state kept: which ones to keep is decided elsewhere.
+
+    >>> parse_plan("(a b) c", ["a", "b", "c"]).tree == left_deep([0, 1, 2])
+    True
+    """
+    if ":" in text:
+        return _parse_linear(text, aliases)
+    tokens = _tokens(text)
+    tree, rest = _parse_items(tokens, text, aliases)
+    if rest:
+        raise PlanError(f"plan '{text}': a ')' without its '('")
+    used = sorted(_streams(tree))
+    _check_complete(used, text, aliases)
+    return TreePlan(tree)
+
+
+def _tokens(text: str) -> list[tuple[str, bool]]:
+    """(token, is it a name) pairs; a name may be quoted by backticks."""
+    tokens: list[tuple[str, bool]] = []
+    position = 0
+    while text[position:].strip():
+        match = _TOKEN.match(text, position)
+        if match is None:
+            raise PlanError(f"plan '{text}': cannot read '{text[position:].strip()}'")
+        paren, quoted, name = match.groups()
+        tokens.append((paren, False) if paren else (quoted if quoted is not None else name, True))
+        position = match.end()
+    return tokens
+
+
+def _parse_items(
+    tokens: list[tuple[str, bool]], text: str, aliases: Sequence[str]
+) -> tuple[Tree, list[tuple[str, bool]]]:
+    """One or more items up to the end or the closing parenthesis, joined from left to right."""
+    tree: Tree | None = None
+    while tokens and tokens[0] != (")", False):
+        (token, is_name), tokens = tokens[0], tokens[1:]
+        if is_name:
+            item: Tree = Leaf(_position(token, text, aliases))
+        else:
+            item, tokens = _parse_items(tokens, text, aliases)
+            if not tokens:
+                raise PlanError(f"plan '{text}': a '(' without its ')'")
+            tokens = tokens[1:]
+        tree = item if tree is None else Join(tree, item)
+    if tree is None:
+        raise PlanError(f"plan '{text}': nothing to join here. Write it like {_example(aliases)}.")
+    return tree, tokens
+
+
+def _parse_linear(text: str, aliases: Sequence[str]) -> LinearPlan:
+    orders: dict[int, tuple[int, ...]] = {}
+    for part in filter(str.strip, text.split(";")):
+        head_text, colon, rest = part.partition(":")
+        if not colon:
+            raise PlanError(f"plan '{text}': '{part.strip()}' names no head stream; write 'A: B C; B: A C; ...'.")
+        names = [name for name, is_name in _tokens(head_text) if is_name]
+        if len(names) != 1:
+            raise PlanError(f"plan '{text}': '{head_text.strip()}' is not one head stream")
+        head = _position(names[0], text, aliases)
+        if head in orders:
+            raise PlanError(f"plan '{text}': head stream '{names[0]}' has two orders")
+        order = []
+        for name, is_name in _tokens(rest):
+            if not is_name:
+                raise PlanError(f"plan '{text}': a linear order has no parentheses")
+            order.append(_position(name, text, aliases))
+        _check_complete(sorted([head, *order]), text, aliases)
+        orders[head] = tuple(order)
+    missing = [alias for s, alias in enumerate(aliases) if s not in orders]
+    if missing:
+        raise PlanError(f"plan '{text}': head stream '{missing[0]}' has no order; every stream needs one")
+    return LinearPlan(tuple(orders[s] for s in range(len(aliases))))
+
+
+def _position(name: str, text: str, aliases: Sequence[str]) -> int:
+    lowered = [alias.lower() for alias in aliases]
+    if name.lower() not in lowered:
+        raise PlanError(f"plan '{text}': '{name}' is not a stream of the query. Its streams are {', '.join(aliases)}.")
+    return lowered.index(name.lower())
+
+
+def _streams(tree: Tree) -> list[int]:
+    if isinstance(tree, Leaf):
+        return [tree.stream]
+    return _streams(tree.left) + _streams(tree.right)
+
+
+def _check_complete(used: list[int], text: str, aliases: Sequence[str]) -> None:
+    for stream, alias in enumerate(aliases):
+        count = used.count(stream)
+        if count != 1:
+            problem = "is missing" if count == 0 else f"stands {count} times"
+            raise PlanError(
+                f"plan '{text}': stream '{alias}' {problem}; every stream of the query "
+                f"stands exactly once, as in {_example(aliases)}"
+            )
+
+
+def _example(aliases: Sequence[str]) -> str:
+    return f"'{format_tree(left_deep(range(len(aliases))), aliases)}'"
