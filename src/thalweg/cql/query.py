@@ -76,6 +76,7 @@ class StreamRef:
         selection: conjunction of the predicates on this stream alone. It applies to
             the *contents* of the window: a row that fails still counts in ROWS n.
         freshness_us: ``FRESHNESS`` of this stream.
+
     """
 
     alias: str
@@ -98,6 +99,7 @@ class AttributeClass:
         members: stream position -> key expression over that stream, already cast to ``type``.
         type: the common type that all members are compared in.
         null_safe: whether NULL equals NULL (every equality of the class was ``<=>``).
+
     """
 
     members: dict[int, exp.Expression]
@@ -188,6 +190,7 @@ class Query:
         classes, thetas, residual: the split WHERE clause between streams.
         differences: closure of the time constraints: ``differences[x][y]`` is the largest
             ``t_y - t_x`` that a result can have (None: unbounded).
+
     """
 
     name: str

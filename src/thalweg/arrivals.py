@@ -1,0 +1,106 @@
+"""The rows of finite tables as streams: which are bad, which late, and in what order they come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.engine.encoding import Booleans, microseconds
+from thalweg.engine.kernels.join import FOREVER, Int64s
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """The usable rows of one table in time order (ties in table order).
+
+    Attributes:
+        table: all of its rows.
+        times: event times, ascending.
+        rows: where each of them stands in the table.
+        bad: rows without an event time.
+        late: where the rows stand that came after the watermark had passed them.
+    """
+
+    table: pa.Table
+    times: Int64s
+    rows: Int64s
+    bad: int
+    late: Int64s
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def slice(self, start: int, end: int) -> pa.Table:
+        """Rows by their place in time order."""
+        rows = self.rows[start:end]
+        if len(rows) and rows[-1] - rows[0] == len(rows) - 1 and (np.diff(rows) == 1).all():
+            return self.table.slice(int(rows[0]), len(rows))
+        return self.table.take(pa.array(rows))
+
+
+def arrivals(tables: Sequence[tuple[str, pa.Table, str]], lateness_us: int | None) -> list[Arrivals]:
+    """Order the rows of each (name, table, time column).
+
+    Without a lateness the tables are taken as complete: nothing is late. With one, rows are
+    taken to arrive in table order, and the tables side by side in step with their newest times.
+    """
+    timed: list[tuple[Int64s, Booleans]] = [
+        microseconds(table.column(time), f"column '{time}' of stream '{name}'") for name, table, time in tables
+    ]
+    usable = [np.flatnonzero(valid) for _, valid in timed]
+    moments = [times[rows] for (times, _), rows in zip(timed, usable, strict=True)]
+    ordered = []
+    for position, (_, table, _) in enumerate(tables):
+        rows, times = usable[position], moments[position]
+        late = np.zeros(len(rows), bool)
+        if lateness_us is not None and len(rows):
+            late = times < _watermarks(moments, position, lateness_us)
+        kept, kept_times = rows[~late], times[~late]
+        if not (kept_times[1:] >= kept_times[:-1]).all():
+            order = np.argsort(kept_times, kind="stable")
+            kept, kept_times = kept[order], kept_times[order]
+        ordered.append(Arrivals(table, kept_times, kept, table.num_rows - len(rows), rows[late]))
+    return ordered
+
+
+def _watermarks(moments: Sequence[Int64s], position: int, lateness_us: int) -> Int64s:
+    """The watermark before each row of one stream arrives: the least (newest - lateness) of all.
+
+    A row arrives when its stream's newest time is reached; ties go by the order of the streams. A stream
+    that has not begun holds the watermark back for ever, one that has ended not at all.
+    """
+    newest = [np.maximum.accumulate(times) for times in moments]
+    own = newest[position]
+    least = np.concatenate([[-FOREVER], own[:-1]])
+    for other, reached in enumerate(newest):
+        if other == position or not len(reached):
+            continue
+        before = np.searchsorted(reached, own, side="right" if other < position else "left")
+        seen = np.where(before > 0, reached[before - 1], -FOREVER)
+        least = np.minimum(least, np.where(before == len(reached), FOREVER, seen))
+    return np.where(least <= -FOREVER, -FOREVER, least - lateness_us)
+
+
+def slices(streams: Sequence[Arrivals], batch_size: int) -> Iterator[tuple[list[tuple[int, int]], int]]:
+    """Cut the streams, side by side, into batches at common times.
+
+    Yields each stream's (start, end) and a watermark: every row before it is in this batch or an earlier one.
+    Rows of one time are never parted, so that batches follow each other in total order.
+    """
+    places = [0] * len(streams)
+    while True:
+        active = [s for s, stream in enumerate(streams) if places[s] < len(stream)]
+        if not active:
+            return
+        share = max(1, batch_size // len(active))
+        limits = [int(streams[s].times[places[s] + share]) for s in active if places[s] + share < len(streams[s])]
+        first = min(int(streams[s].times[places[s]]) for s in active)
+        until = max(min(limits), first + 1) if limits else FOREVER
+        cuts = [
+            (place, int(np.searchsorted(stream.times, until))) for place, stream in zip(places, streams, strict=True)
+        ]
+        yield cuts, until
+        places = [end for _, end in cuts]

@@ -1,0 +1,53 @@
+"""The ``thalweg`` command and what all its subcommands share."""
+
+from __future__ import annotations
+
+import io
+import sys
+from typing import Annotated
+
+import typer
+
+from thalweg.cli.bench import bench
+from thalweg.cli.demo import demo
+from thalweg.cli.explain import explain
+from thalweg.cli.replay import replay
+
+app = typer.Typer(
+    name="thalweg",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (replay, explain, demo, bench):
+    app.command()(command)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"thalweg {version('thalweg')}")
+        raise typer.Exit
+
+
+@app.callback()
+def thalweg(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Windowed joins of many streams whose plan keeps changing to the best one while they run.
+
+    New here? `thalweg demo` shows a live plan change on generated data, in less than a minute.
+    """
+
+
+def main() -> None:
+    """Entry point of the ``thalweg`` command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without ⋈ gets a '?', not a traceback
+    app()

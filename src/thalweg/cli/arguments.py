@@ -1,0 +1,63 @@
+"""Arguments of the form ``NAME=VALUE`` and ``POSITION:PLAN``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+
+import typer
+
+
+class StatesChoice(StrEnum):
+    """Values of ``--states``."""
+
+    AUTO = "auto"
+    ALL = "all"
+    NONE = "none"
+
+
+class ScaleChoice(StrEnum):
+    """Values of ``--scale``."""
+
+    QUICK = "quick"
+    PAPER = "paper"
+
+
+def named(values: Iterable[str], option: str, example: str) -> dict[str, str]:
+    """``NAME=VALUE`` arguments as a mapping."""
+    pairs: dict[str, str] = {}
+    for text in values:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not (equals and name and value):
+            raise typer.BadParameter(f"'{text}' is not of the form {example}.", param_hint=option)
+        if name in pairs:
+            raise typer.BadParameter(f"'{name}' is given twice.", param_hint=option)
+        pairs[name] = value
+    return pairs
+
+
+def time_columns(values: Iterable[str], streams: Iterable[str]) -> Mapping[str, str]:
+    """The time column of each stream, from ``ts`` (for all) and ``A=ts`` (for one)."""
+    values, streams = list(values), list(streams)
+    common = [value.strip() for value in values if "=" not in value]
+    if len(common) > 1:
+        raise typer.BadParameter(f"both '{common[0]}' and '{common[1]}' are for all streams.", param_hint="--time")
+    special = named((value for value in values if "=" in value), "--time", "ts or trades=ts")
+    for stream in special:
+        if stream not in streams:
+            known = ", ".join(streams) or "none"
+            raise typer.BadParameter(f"'{stream}' is no source; the sources are: {known}.", param_hint="--time")
+    default = common[0] if common else "ts"
+    return {stream: special.get(stream, default) for stream in streams}
+
+
+def switches(values: Iterable[str]) -> list[tuple[int, str]]:
+    """``POSITION:PLAN`` arguments as (position, plan) pairs."""
+    pairs = []
+    for text in values:
+        position, colon, plan = text.partition(":")
+        if not (colon and position.replace("_", "").strip().isdecimal() and plan.strip()):
+            message = f"'{text}' is not of the form 100000:\"(B C) A\": a number of tuples, a colon, a plan."
+            raise typer.BadParameter(message, param_hint="--switch")
+        pairs.append((int(position.replace("_", "")), plan.strip()))
+    return pairs

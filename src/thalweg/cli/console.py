@@ -1,0 +1,68 @@
+"""Where output goes: results to stdout; progress and errors to stderr.
+
+User texts reach the console as they are: ``[RANGE 10 SECONDS]`` is a window, not markup.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+_FILE_WIDTH = 1000  # lines are never broken or padded for a reader that is not a terminal
+
+Progress = Callable[[int, int], None]
+
+
+def output() -> Console:
+    return Console(markup=False, highlight=False, emoji=False, width=None if sys.stdout.isatty() else _FILE_WIDTH)
+
+
+def diagnostics() -> Console:
+    width = None if sys.stderr.isatty() else _FILE_WIDTH
+    return Console(stderr=True, markup=False, highlight=False, emoji=False, width=width)
+
+
+def grid(*columns: str, right: Collection[str] = ()) -> Table:
+    """An empty table in the style of the command; the columns in ``right`` hold numbers."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    return table
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[Progress | None]:
+    """A progress bar while the block runs, for a person who watches; None for anyone else.
+
+    Before the first report the engine may be compiling its kernels, which the bar says.
+    """
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Bar(*columns, console=diagnostics(), transient=True) as bar:
+        task = bar.add_task(f"{what}: preparing (the first run compiles the engine)", total=None)
+
+        def report(done: int, total: int) -> None:
+            bar.update(task, description=what, completed=done, total=total)
+
+        yield report
+
+
+@contextmanager
+def activity() -> Iterator[Callable[[str], None]]:
+    """Tells what is being done now: beside a spinner for a person who watches, as lines for anyone else."""
+    console = diagnostics()
+    if not sys.stderr.isatty():
+        yield console.print
+        return
+    with console.status("starting") as status:
+        yield status.update

@@ -1,0 +1,129 @@
+"""Result rows and summaries as tables for people."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Any
+
+from rich.cells import cell_len
+
+from thalweg.cli.console import grid
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from rich.console import Console
+
+    from thalweg.replayer import Summary
+
+PREVIEW_ROWS = 20
+_CELL_WIDTH = 60  # a longer text is cut: the preview is to recognise rows, --out to keep them
+_GAP = 3  # cells between two columns
+
+
+def print_preview(console: Console, table: pa.Table) -> None:
+    """The first rows of a table, and how many there are."""
+    head = table.slice(0, PREVIEW_ROWS)
+    columns = [[cell(value) for value in column.to_pylist()] for column in head.columns]
+    shown = _fitting(table.column_names, columns, console.width)
+    numbers = {f.name for f in table.schema if _is_number(f.type)}
+    preview = grid(*table.column_names[:shown], right=numbers)
+    for row in zip(*columns[:shown], strict=True):
+        preview.add_row(*row)
+    console.print(preview)
+    notes = [f"{table.num_rows:,} {'row' if table.num_rows == 1 else 'rows'}"]
+    if table.num_rows > PREVIEW_ROWS:
+        notes.append(f"the first {PREVIEW_ROWS} are shown")
+    if shown < table.num_columns:
+        notes.append(f"{table.num_columns - shown} of {table.num_columns} columns do not fit")
+    console.print(f"({'; '.join(notes)})")
+
+
+def print_summary(console: Console, summary: Summary) -> None:
+    """What a run read, gave, dropped, kept, and how long it took."""
+    total = sum(summary.tuples_in.values())
+    rate = f", {total / summary.seconds:,.0f} tuples/s" if summary.seconds > 0 else ""
+    compiling = f" (after {duration(summary.compile_seconds)} of compiling)" if summary.compile_seconds >= 0.05 else ""
+    console.print(
+        f"{summary.query}: {summary.results:,} results from {total:,} tuples "
+        f"in {duration(summary.seconds)}{rate}{compiling}",
+        style="bold",
+    )
+    console.print()
+    streams = grid("stream", "tuples in", "late", "bad", right={"tuples in", "late", "bad"})
+    for alias, tuples in summary.tuples_in.items():
+        streams.add_row(alias, f"{tuples:,}", f"{summary.late.get(alias, 0):,}", f"{summary.bad.get(alias, 0):,}")
+    console.print(streams)
+    console.print()
+    states = grid("state at the end", "tuples", "live keys", "size", right={"tuples", "live keys", "size"})
+    for state in summary.states:
+        keys = "" if state.live_keys is None else f"{state.live_keys:,}"
+        states.add_row(state.name, f"{state.tuples:,}", keys, size(state.bytes))
+    console.print(states)
+    console.print()
+    plans = grid("from tuple", "plan", right={"from tuple"})
+    for use in summary.plans:
+        plans.add_row(f"{use.position:,}", use.plan)
+    console.print(plans)
+
+
+def cell(value: Any) -> str:
+    """One value as a person reads it, on one line.
+
+    >>> cell(None), cell(1.5), cell(b"ab"), cell(dt.datetime(2024, 5, 1, 9, 30, 0, 250000))
+    ('NULL', '1.5', '0x6162', '2024-05-01 09:30:00.25')
+    """
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dt.datetime):
+        text = value.isoformat(sep=" ", timespec="microseconds" if value.microsecond else "auto")
+        return text.rstrip("0") if value.microsecond and value.tzinfo is None else text
+    if isinstance(value, bytes):
+        return f"0x{value.hex()}"
+    # A control character would move the cursor or worse.
+    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(value))
+    return text if len(text) <= _CELL_WIDTH else f"{text[: _CELL_WIDTH - 1]}…"
+
+
+def duration(seconds: float) -> str:
+    """A time span with three digits that matter.
+
+    >>> duration(0.01234), duration(1.5), duration(754)
+    ('12.3 ms', '1.50 s', '754 s')
+    """
+    if seconds < 1:
+        return f"{seconds * 1000:.3g} ms"
+    return f"{seconds:.2f} s" if seconds < 100 else f"{seconds:,.0f} s"
+
+
+def size(count: int) -> str:
+    """A number of bytes.
+
+    >>> size(512), size(20_480), size(3 << 30)
+    ('512 B', '20.0 KiB', '3.0 GiB')
+    """
+    if count < 1024:
+        return f"{count} B"
+    amount = float(count)
+    for unit in ("KiB", "MiB", "GiB"):
+        amount /= 1024
+        if amount < 1024:
+            return f"{amount:.1f} {unit}"
+    return f"{amount / 1024:.1f} TiB"
+
+
+def _fitting(names: list[str], columns: list[list[str]], width: int) -> int:
+    """How many leading columns fit into ``width`` without being squeezed; at least one."""
+    used = 0
+    for index, (name, cells) in enumerate(zip(names, columns, strict=True)):
+        used += max(map(cell_len, [name, *cells])) + (_GAP if index else 0)
+        if used > width:
+            return max(index, 1)
+    return len(columns)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))

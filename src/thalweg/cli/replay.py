@@ -1,0 +1,125 @@
+"""``thalweg replay``: a query over finite files, in process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import quote
+
+import typer
+
+from thalweg.cli.arguments import StatesChoice, named, switches, time_columns
+from thalweg.cli.console import diagnostics, output, progress_bar
+from thalweg.cli.failures import failures
+from thalweg.cli.render import print_preview, print_summary
+
+if TYPE_CHECKING:
+    from thalweg.replayer import ReplayResult
+
+SOURCE_EXAMPLE = "trades=trades.parquet"
+
+
+def replay(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The query text; - reads it from stdin.")],
+    source: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=PATH", help="A stream: .parquet, .csv or .jsonl, a directory of them, or a glob."),
+    ] = None,
+    time: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="Event time column: ts for every stream, trades=ts for one. Default: ts."),
+    ] = None,
+    plan: Annotated[
+        str | None, typer.Option(metavar="PLAN", help='Initial plan, such as "(A B) C". Default: the planner picks.')
+    ] = None,
+    switch: Annotated[
+        list[str] | None,
+        typer.Option(metavar="N:PLAN", help='Change the plan after N tuples, as in 100000:"(B C) A". Repeatable.'),
+    ] = None,
+    states: Annotated[
+        StatesChoice, typer.Option(help="Which intermediate states to keep; auto: those that earn their keep.")
+    ] = StatesChoice.AUTO,
+    lateness: Annotated[
+        str | None,
+        typer.Option(metavar="SPAN", help='How far rows may lag, as in "5 seconds". Default: no row is late.'),
+    ] = None,
+    query: Annotated[str | None, typer.Option(metavar="NAME", help="Which query, if the file has several.")] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Tuples per batch; the answer does not depend on it.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Write the results here: .parquet, .csv or .jsonl.")
+    ] = None,
+    late_out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write the late rows here, one parquet file per stream.")
+    ] = None,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+) -> None:
+    """Run a query over files and show or write its results.
+
+    The answer depends on the query and the data alone, never on the plan: --plan and --switch
+    change how fast it comes and what is kept meanwhile.
+
+    \b
+    Example:
+      echo "SELECT t.sym, t.price, q.bid
+            FROM trades t [RANGE 10 SECONDS], quotes q [RANGE 5 SECONDS]
+            WHERE t.sym = q.sym" > spread.cql
+      thalweg replay spread.cql --source trades=trades.csv --source "quotes=quotes/*.parquet"
+
+    \b
+    With a plan change after 100,000 tuples, and results in a file:
+      thalweg replay abc.cql --source A=a.parquet --source B=b.parquet --source C=c.parquet
+              --plan "(A B) C" --switch 100000:"(B C) A" --out results.parquet
+    """  # noqa: D301 - \b keeps the line breaks of a paragraph
+    paths = named(source or [], "--source", SOURCE_EXAMPLE)
+    times = time_columns(time or [], paths)
+    transitions = switches(switch or [])
+    if late_out is not None and lateness is None:
+        raise typer.BadParameter("without --lateness no row is late.", param_hint="--late-out")
+    with failures(debug=debug) as report:
+        from thalweg.files import format_of, read_table, write_table
+
+        if out is not None:
+            format_of(out)  # a wrong ending should not cost a run
+        cql = report.read_script(file)
+        from thalweg.options import Options
+        from thalweg.replayer import run
+
+        options = Options(
+            plan=plan,
+            states=states.value,
+            lateness=lateness,
+            late_rows="count" if late_out is None else "table",
+            **({} if batch_size is None else {"batch_size": batch_size}),
+        )
+        tables = {name: read_table(path, time=times[name]) for name, path in paths.items()}
+        with progress_bar("replay") as progress:
+            result = run(
+                cql, tables, time=times, options=options, transitions=transitions, query=query, progress=progress
+            )
+        if out is not None:
+            write_table(result.table, out)
+        if late_out is not None:
+            _write_late(result, late_out)
+        _show(result, out)
+
+
+def _write_late(result: ReplayResult, directory: Path) -> None:
+    from thalweg.files import write_table
+
+    for alias, table in result.late.items():
+        if table is not None and table.num_rows:
+            file = directory / f"{quote(alias, safe='')}.parquet"
+            write_table(table, file)
+            diagnostics().print(f"{table.num_rows:,} late rows of {alias} are in {file}")
+
+
+def _show(result: ReplayResult, out: Path | None) -> None:
+    console = output()
+    if out is None:
+        print_preview(console, result.table)
+    else:
+        console.print(f"{result.table.num_rows:,} results are in {out}")
+    console.print()
+    print_summary(console, result.summary)

@@ -1,0 +1,167 @@
+"""DuckDB as the judge of expressions: their types, and the values of constant ones.
+
+The connection sees empty tables of the streams' schemas and nothing else: no files, no
+network, no extensions, and no way for a text to change that. Its optimizer is off, so
+that finding a type never computes anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from sqlglot import exp
+from sqlglot.errors import ErrorLevel, SqlglotError
+
+from thalweg.cql.locations import SourceText
+from thalweg.cql.rendering import render, shorten
+from thalweg.cql.types import canonical
+from thalweg.errors import BindError
+
+if TYPE_CHECKING:
+    import duckdb
+
+TIME_COLUMN = "__time"
+"""The column that ``RESULT_TIME()`` stands for."""
+
+_CONFIG = {
+    "enable_external_access": "false",
+    "autoload_known_extensions": "false",
+    "autoinstall_known_extensions": "false",
+    "python_enable_replacements": "false",
+    "threads": "1",
+    "memory_limit": "256MB",  # a constant such as repeat('x', 1000000000) must not take the machine down
+}
+
+
+@contextmanager
+def open_sandbox() -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection that can only compute."""
+    import duckdb  # here, because importing it takes a tenth of a second
+
+    connection = duckdb.connect(":memory:", config=_CONFIG)
+    try:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.execute("PRAGMA disable_optimizer")
+        connection.execute("SET lock_configuration = true")
+        yield connection
+    finally:
+        connection.close()
+
+
+class Types:
+    """Types of the expressions of one query.
+
+    ``streams`` are the schemas behind the aliases. Columns without an alias are those of
+    ``free``: group keys, aggregates and the result's time.
+    """
+
+    def __init__(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        source: SourceText,
+        streams: Mapping[str, pa.Schema],
+        free: Mapping[str, pa.DataType] | None = None,
+    ) -> None:
+        self._connection = connection
+        self._source = source
+        self._streams = streams
+        self._free = {TIME_COLUMN: pa.timestamp("us"), **(free or {})}
+        self._known: dict[str, pa.DataType] = {}
+
+    def with_columns(self, free: Mapping[str, pa.DataType]) -> Types:
+        """The same streams, with these columns besides."""
+        return Types(self._connection, self._source, self._streams, free)
+
+    def prime(self, expressions: Iterable[exp.Expr]) -> None:
+        """Find the types of many expressions at once; errors wait until one is asked for."""
+        texts = {self._text(e): e for e in expressions if self._plain(e) is None}
+        unknown = {text: e for text, e in texts.items() if text not in self._known}
+        if not unknown:
+            return
+        try:
+            kinds = self._describe(list(unknown.values()))
+        except self._errors():
+            return
+        self._known.update(zip(unknown, kinds, strict=True))
+
+    def of(self, expression: exp.Expr) -> pa.DataType:
+        """The canonical type of an expression; an error that points at it if it has none."""
+        plain = self._plain(expression)
+        if plain is not None:
+            return plain
+        text = self._text(expression)
+        if text not in self._known:
+            try:
+                self._known[text] = self._describe([expression])[0]
+            except self._errors() as error:
+                raise self._complaint(expression, error) from error
+        return self._known[text]
+
+    def value(self, expression: exp.Expr) -> Any:
+        """The value of an expression without columns."""
+        text = self._text(expression)
+        try:
+            row = self._connection.sql(f"SELECT {text}").fetchone()  # noqa: S608 - the text comes from a checked tree
+        except self._errors() as error:
+            raise self._complaint(expression, error) from error
+        return row[0] if row else None
+
+    def _plain(self, expression: exp.Expr) -> pa.DataType | None:
+        while isinstance(expression, exp.Paren):
+            expression = expression.this
+        if not isinstance(expression, exp.Column):
+            return None
+        if expression.table:
+            return canonical(self._streams[expression.table].field(expression.name).type)
+        return self._free[expression.name]
+
+    def _text(self, expression: exp.Expr) -> str:
+        try:
+            return expression.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE, comments=False)
+        except (SqlglotError, ValueError, TypeError, AttributeError, KeyError, IndexError) as error:
+            # sqlglot's generators expect well-formed arguments.
+            what = f"'{shorten(render(expression))}' cannot be evaluated in process"
+            raise BindError(what, self._source.of(expression)) from error
+
+    def _describe(self, expressions: list[exp.Expr]) -> list[pa.DataType]:
+        columns: dict[str, dict[str, pa.DataType]] = {"": dict(self._free)}
+        for expression in expressions:
+            for column in expression.find_all(exp.Column):
+                if column.table:
+                    kind = self._streams[column.table].field(column.name).type
+                    columns.setdefault(column.table, {})[column.name] = kind
+        relations = []
+        for number, (alias, fields) in enumerate(columns.items()):
+            self._connection.register(f"__s{number}", pa.schema(list(fields.items())).empty_table())
+            relations.append(
+                f"__s{number} AS {exp.to_identifier(alias or '__free', quoted=True).sql(dialect='duckdb')}"
+            )
+        items = ", ".join(f"{self._text(e)} AS c{number}" for number, e in enumerate(expressions))
+        result = self._connection.sql(f"SELECT {items} FROM {', '.join(relations)}")  # noqa: S608 - as above
+        return [canonical(field.type) for field in result.to_arrow_table().schema]
+
+    def _complaint(self, expression: exp.Expr, error: Exception) -> BindError:
+        """An error about the smallest part of an expression that has no type."""
+        part, reason = expression, error
+        descending = True
+        while descending:
+            descending = False
+            for child in part.iter_expressions():
+                if isinstance(child, exp.Condition) and not isinstance(child, (exp.Column, exp.Star)):
+                    try:
+                        self._describe([child])
+                    except self._errors() as deeper:
+                        part, reason, descending = child, deeper, True
+                        break
+        detail = str(reason).split("\n")[0].split("Error: ", 1)[-1].split(". ")[0].strip().rstrip(".!")
+        what = f"'{shorten(render(part))}' has no type"
+        return BindError(what, self._source.of(part), f"{detail}." if detail else "")
+
+    @staticmethod
+    def _errors() -> tuple[type[Exception], ...]:
+        import duckdb
+
+        return (duckdb.Error, pa.ArrowException)

@@ -1,0 +1,60 @@
+"""Getting the kernels ready: compiled once per machine, then loaded from numba's cache on disk.
+
+The first run must not look as if it hung, so a compilation that takes long says what it is.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+import time
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.cql.query import AttributeClass, Output, Query, RangeWindow, RowsWindow, StreamRef, Window
+from thalweg.engine.join import JoinEngine
+from thalweg.plan.tree import parse_plan
+
+_PATIENCE_SECONDS = 1.5
+"""Loading from the cache is faster than this; only compiling is not."""
+
+
+@functools.cache
+def ready_kernels() -> float:
+    """Compile or load the join kernels, and return the seconds it took; later calls cost nothing."""
+    started = time.perf_counter()
+    notice = threading.Timer(_PATIENCE_SECONDS, _say_compiling)
+    notice.daemon = True
+    notice.start()
+    try:
+        _rehearse()
+    finally:
+        notice.cancel()
+    return time.perf_counter() - started
+
+
+def _say_compiling() -> None:
+    print(
+        "thalweg: compiling the join kernels; this happens once per machine and takes some 20 seconds ...",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+def _rehearse() -> None:
+    """Run every kernel once: a join of three streams, a ROWS window, and plan changes."""
+    windows: tuple[Window, ...] = (RangeWindow(1), RangeWindow(1), RowsWindow(1))
+    schema = pa.schema([])
+    refs = tuple(StreamRef(name, name, schema, "t", window, 1) for name, window in zip("abc", windows, strict=True))
+    attribute = AttributeClass(dict.fromkeys(range(3)), pa.int64())  # type: ignore[arg-type]
+    query = Query("rehearsal", "", "join", Output.ISTREAM, refs, (), (attribute,))
+    plans = [parse_plan(text, "abc").keeping_all() for text in ("(a b) c", "(b c) a")]  # type: ignore[union-attr]
+    engine = JoinEngine(query, plans[0])
+    for plan in plans:
+        engine.transition(plan)
+        engine.offer([np.array([[0, 1, 0, 7, 0][: layout.width]]) for layout in engine.layouts])
+        for _ in engine.advance():
+            pass
+    engine.sizes()

@@ -1,0 +1,225 @@
+"""From Arrow rows to the int64 words that the kernels work on.
+
+Keys become *codes*: equal keys have equal codes. Where 64 bits hold the whole key (integers,
+dates, times, doubles, short decimals) the code says it all; for strings and other wide
+types it is a hash, which only finds candidates: the true columns decide (``exact`` tells).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot import exp
+
+from thalweg.cql.query import Query, RowsWindow, Theta
+from thalweg.engine.expressions import Expressions, Scalar, physical_names, plain_column
+from thalweg.engine.interner import Interner
+from thalweg.engine.kernels.join import COUNTED, FOREVER, Int64s
+from thalweg.engine.layout import layouts, sides
+from thalweg.errors import InputError
+
+Booleans = np.ndarray[tuple[int], np.dtype[np.bool_]]
+
+_GREATEST_TIME = 2**60
+"""Event times stay well inside 64 bits, so that adding a window cannot overflow (about the year 38,000)."""
+
+
+def microseconds(column: pa.ChunkedArray | pa.Array, where: str) -> tuple[Int64s, Booleans]:
+    """Event times as microseconds, and which rows have one.
+
+    Timestamps of any unit, dates, and integers (already microseconds) are times.
+    """
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    kind = array.type
+    if pa.types.is_timestamp(kind):
+        array = array.cast(pa.timestamp("us", kind.tz), safe=False).cast(pa.int64())
+    elif pa.types.is_date(kind):
+        array = array.cast(pa.timestamp("us")).cast(pa.int64())
+    elif pa.types.is_integer(kind):
+        array = array.cast(pa.int64())
+    else:
+        raise InputError(f"{where} is {kind}, not a time. Use a timestamp, a date, or an integer of microseconds.")
+    valid = array.is_valid().to_numpy(zero_copy_only=False)
+    times = pc.fill_null(array, 0).to_numpy(zero_copy_only=False)
+    if len(times) and (times.max() > _GREATEST_TIME or times.min() < -_GREATEST_TIME):
+        raise InputError(
+            f"{where} has times outside the years that microseconds can count; the greatest is {times.max()}"
+        )
+    return times, valid
+
+
+def mix(values: Int64s) -> Int64s:
+    """Spread values over all 64 bits, one to one (the finaliser of splitmix64)."""
+    bits = values.astype(np.uint64)
+    bits ^= bits >> np.uint64(30)
+    bits *= np.uint64(0xBF58476D1CE4E5B9)
+    bits ^= bits >> np.uint64(27)
+    bits *= np.uint64(0x94D049BB133111EB)
+    bits ^= bits >> np.uint64(31)
+    return bits.view(np.int64)
+
+
+def exact(kind: pa.DataType) -> bool:
+    """Whether a key of this type fits its 64-bit code."""
+    if pa.types.is_decimal(kind):
+        return bool(kind.precision <= 18)
+    return bool(
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_temporal(kind)
+        and kind.bit_width <= 64
+    )
+
+
+def _integers(array: pa.Array) -> Int64s:
+    """The values of an exact type as integers, equal when the values are; NULL gives any integer."""
+    kind = array.type
+    if pa.types.is_floating(kind):
+        values = pc.fill_null(array.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False) + 0.0  # -0.0 is 0.0
+        values[np.isnan(values)] = np.nan
+        return values.view(np.int64)
+    if pa.types.is_decimal(kind):
+        # The unscaled value; at most 18 digits, so its lower half is all of it.
+        array = array.cast(pa.decimal128(kind.precision, kind.scale))
+        words = np.frombuffer(array.buffers()[1], np.int64)
+        return words[2 * array.offset : 2 * (array.offset + len(array)) : 2].copy()
+    if pa.types.is_boolean(kind):
+        array = array.cast(pa.int8())
+    elif pa.types.is_temporal(kind):
+        array = array.cast(pa.int64() if kind.bit_width == 64 else pa.int32())
+    elif kind == pa.uint64():
+        return pc.fill_null(array, 0).to_numpy(zero_copy_only=False).view(np.int64)
+    return pc.fill_null(array.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
+
+
+def _ordered(array: pa.Array) -> Int64s:
+    """The values of a theta operand as integers in the same order; NaN is the greatest."""
+    integers = _integers(array)
+    if pa.types.is_floating(array.type):
+        return integers ^ ((integers >> 63) & np.int64(0x7FFFFFFFFFFFFFFF))
+    return integers
+
+
+@dataclass(frozen=True, slots=True)
+class _Input:
+    """One expression that a stream's encoding needs: a column as it is, or one of ``_computed``."""
+
+    column: str | None
+    computed: str | None
+
+
+class StreamEncoder:
+    """Encodes the rows of one stream of a query."""
+
+    def __init__(self, query: Query, stream: int, expressions: Expressions) -> None:
+        self._query = query
+        self._ref = query.streams[stream]
+        self._stream = stream
+        self.layout = layouts(query)[stream]
+        self._expressions = expressions
+        self._names = {n: physical_names(query)[self._ref.alias, n] for n in self._ref.schema.names}
+        self._outputs: list[tuple[str, exp.Expression]] = []
+        self._selection = self._input(self._ref.selection) if self._ref.selection is not None else None
+        self._keys = {c: self._key_input(c) for c in self.layout.codes}
+        self._operands = {
+            (theta, side): self._input(sides(query.thetas[theta])[side].expression)
+            for theta, side in self.layout.operands
+        }
+        window = self._ref.window
+        partition_by = window.partition_by if isinstance(window, RowsWindow) else ()
+        self._partition_by = [self._input(expression) for expression in partition_by]
+        self._partitions = Interner()
+        self._scalar: Scalar | None = expressions.compile(self._outputs) if self._outputs else None
+
+    def _input(self, expression: exp.Expression) -> _Input:
+        key = plain_column(expression)
+        if key is not None:
+            return _Input(key[1], None)
+        name = f"e{len(self._outputs)}"
+        self._outputs.append((name, expression))
+        return _Input(None, name)
+
+    def _key_input(self, attribute: int) -> _Input:
+        bound = self._query.classes[attribute]
+        member = bound.members[self._stream]
+        key = plain_column(member)
+        if bound.null_safe or not exact(bound.type) or (key and self._ref.schema.field(key[1]).type != bound.type):
+            # hash() of NULL is a value like any other, which is what null-safe equality wants.
+            hashed = exp.func("hash", member) if bound.null_safe or not exact(bound.type) else member
+            return self._input(hashed)
+        return self._input(member)
+
+    def encode(self, table: pa.Table, times: Int64s, rows: Int64s) -> Int64s:
+        """A row of words per row of ``table``; what can join nothing is marked COUNTED.
+
+        ``times`` are the event times of the rows, none missing, and ``rows`` their numbers.
+        """
+        count = table.num_rows
+        words = np.empty((count, self.layout.width), np.int64)
+        words[:, 0] = times
+        words[:, 1] = FOREVER if self.layout.lifetime == FOREVER else times + self.layout.lifetime
+        words[:, 2] = rows
+        computed = self._compute(table)
+        joins = np.ones(count, bool)
+        if self._selection is not None:
+            holds = self._fetch(self._selection, table, computed)
+            joins &= pc.fill_null(holds, False).to_numpy(zero_copy_only=False)
+        for attribute, field in self.layout.codes.items():
+            array = self._fetch(self._keys[attribute], table, computed)
+            bound = self._query.classes[attribute]
+            if array.null_count and not bound.null_safe:
+                joins &= array.is_valid().to_numpy(zero_copy_only=False)
+            words[:, field] = mix(_integers(array))
+        for (index, side), field in self.layout.operands.items():
+            array = self._fetch(self._operands[index, side], table, computed)
+            if array.null_count:
+                joins &= array.is_valid().to_numpy(zero_copy_only=False)
+            words[:, field] = _operand(array, self._query.thetas[index])
+        if self.layout.partition is not None:
+            columns = [self._fetch(source, table, computed) for source in self._partition_by]
+            words[:, self.layout.partition] = self._partitions.codes(columns) if columns else 0
+        words[~joins, 1] = COUNTED
+        return words
+
+    def _compute(self, table: pa.Table) -> pa.Table | None:
+        if self._scalar is None:
+            return None
+        return self._expressions.evaluate(
+            self._scalar, table.rename_columns([self._names[n] for n in table.column_names])
+        )
+
+    def _fetch(self, source: _Input, table: pa.Table, computed: pa.Table | None) -> pa.Array:
+        if source.column is not None:
+            column = table.column(source.column)
+        else:
+            assert computed is not None
+            column = computed.column(source.computed)
+        return column.combine_chunks()
+
+
+def _operand(array: pa.Array, theta: Theta) -> Int64s:
+    if pa.types.is_timestamp(theta.type):
+        array = microsecond_array(array)
+    elif array.type != theta.type:
+        array = array.cast(theta.type)
+    if theta.offset is not None and pa.types.is_floating(theta.type):
+        return pc.fill_null(array, 0.0).to_numpy(zero_copy_only=False).view(np.int64)
+    return _ordered(array)
+
+
+def microsecond_array(array: pa.Array) -> pa.Array:
+    """Times of any kind as int64 microseconds, NULLs kept."""
+    if pa.types.is_date(array.type):
+        array = array.cast(pa.timestamp("us"))
+    if pa.types.is_timestamp(array.type):
+        array = array.cast(pa.timestamp("us", array.type.tz), safe=False)
+    return array.cast(pa.int64())
+
+
+def encoders(query: Query, expressions: Expressions) -> Sequence[StreamEncoder]:
+    return [StreamEncoder(query, stream, expressions) for stream in range(len(query.streams))]

@@ -1,0 +1,715 @@
+"""The join kernel: one machine that runs every probe program over flat memory.
+
+Design
+    Everything that lasts lives in one int64 array, ``mem``: the rings of the base windows,
+    the entries of the states, hash heads and key directories, each a region found through
+    a row of a table. Programs are rows of numbers too (see ``engine.assembly``). So one
+    compiled function serves any number of streams, any plan and any query.
+
+    For every new tuple: 1. *purge* what its arrival expires in its own window, 2. *insert* it
+    there, 3. *probe* by its stream's program, depth first, 4. *store* what grows into an
+    entry of a kept state and *emit* what reaches the end of the program.
+
+    A probe of a state key that is not live first *completes* it (JISC 4): a frame is
+    pushed that runs the state's completion program for that key, which may push
+    further ones for the states below, and the probe is opened again when it returns.
+
+Invariants
+    A key of a state that is not live has no entries. An entry's components are alive in
+    their base windows for as long as the entry is (expiry is the least of theirs).
+    While a state is being scanned nothing is stored in it: the targets of one program
+    are disjoint, and completing one touches only what is below it.
+
+Cost
+    A probe costs a lookup and its candidates. Nothing is unlinked: chains run from new to
+    old, and end where the window ends. The machine stops only between two actions and keeps
+    its place in ``Frames``, so that the caller can make room (or take the output) and go on.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+Int64s = NDArray[np.int64]
+Float64s = NDArray[np.float64]
+
+DEAD = -(2**62)
+"""The expiry of a tuple that has left a ROWS window."""
+COUNTED = DEAD + 1
+"""The expiry of a tuple that counts in a ROWS window but can join nothing."""
+FOREVER = 2**62
+"""The expiry of what no time ends."""
+GREATEST = 2**63 - 1
+
+# An entry of a base window; then its codes, operands, [partition, newer], links.
+T, EXPIRY, ROW, CODES = 0, 1, 2, 3
+# An entry of a state; then the sequence numbers of its components.
+ENTRY_T, ENTRY_EXPIRY, ENTRY_KEY, ENTRY_LINK, COMPONENTS = 0, 1, 2, 3, 4
+
+# Columns of Tables.streams.
+S_REGION, S_MASK, S_STRIDE, S_OLDEST, S_NEXT, S_PREFIX, S_ROWS, S_PARTITIONS, S_PATH, S_PATHS = range(10)
+STREAM_FIELDS = 10
+# A partition of a ROWS window: its oldest and newest tuple and their number.
+PARTITION_FIELDS = 3
+# Columns of Tables.paths.
+P_LINK, P_HEADS, P_SPAN, P_MASK, P_FIELDS, P_COUNT = range(6)
+PATH_FIELDS = 6
+# Columns of Tables.states.
+(N_REGION, N_CAPACITY, N_STRIDE, N_COUNT, N_COMPLETE, N_HEADS, N_MASK, N_DIRECTORY, N_DIRECTORY_MASK) = range(9)
+N_LIVE, N_COMPONENTS, N_COMPONENT_COUNT, N_KEY, N_KEY_COUNT, N_ROWS, N_ROWS_COUNT = range(9, 16)
+STATE_FIELDS = 16
+# Columns of Tables.steps.
+(X_TARGET, X_IS_STATE, X_PATH, X_FIELD, X_KEY, X_KEY_COUNT, X_CHECKS, X_CHECK_COUNT) = range(8)
+X_THETAS, X_THETA_COUNT, X_BINDS, X_BIND_COUNT, X_STORES = range(8, 13)
+STEP_FIELDS = 13
+# Columns of Tables.programs.
+G_FIRST, G_STEPS, G_BINDS, G_BIND_COUNT, G_STRAIGHT = range(5)
+PROGRAM_FIELDS = 5
+# Columns of Tables.thetas, their kinds and operators.
+H_KIND, H_OPERATOR, H_ABSOLUTE, H_LEFT, H_LEFT_FIELD, H_RIGHT, H_RIGHT_FIELD = range(7)
+THETA_FIELDS = 7
+COMPARE, SUBTRACT_INTEGERS, SUBTRACT_FLOATS = range(3)
+LESS, LESS_EQUAL, GREATER, GREATER_EQUAL, NOT_EQUAL = range(5)
+
+# A slot of a key directory: the key and its status.
+DIRECTORY_FIELDS = 2
+ABSENT, LIVE = 0, 1
+
+# What the machine stops for.
+FINISHED, OUTPUT_FULL, WINDOW_FULL, STATE_FULL, DIRECTORY_FULL = range(5)
+# Frames.registers.
+R_FRAME, R_DEPTH, R_PHASE, R_OUTPUTS, R_DEATHS, R_WATERMARK = range(6)
+REGISTERS = 6
+FETCH, OPEN, SCAN, ACT = range(4)
+# Counters.
+C_TUPLES, C_PROBES, C_CANDIDATES, C_STORED, C_COMPLETIONS, C_RESULTS = range(6)
+COUNTERS = 6
+
+
+class Tables(NamedTuple):
+    """Where everything is, and what the programs do; all int64 but the last."""
+
+    streams: Int64s  # a row per base window
+    paths: Int64s  # a row per access path of a base window
+    states: Int64s  # a row per kept state
+    steps: Int64s  # a row per step of a program
+    programs: Int64s  # heads by stream, then completions by state
+    lists: Int64s  # what rows refer to by start and count
+    thetas: Int64s
+    integer_offsets: Int64s
+    float_offsets: Float64s
+
+
+class Frames(NamedTuple):
+    """The machine's place: frame 0 serves the new tuple, those above it complete keys."""
+
+    registers: Int64s
+    program: Int64s  # [frame]
+    depth: Int64s  # [frame] where to go on when the frame above returns
+    state: Int64s  # [frame] the state that the frame completes
+    key: Int64s  # [frame] and the key
+    cursor: Int64s  # [frame, depth] the next candidate
+    probe: Int64s  # [frame, depth] the key looked up
+    latest: Int64s  # [frame, depth] the greatest time so far
+    expiry: Int64s  # [frame, depth] the least expiry so far
+    bound: Int64s  # [frame, stream] the component of that stream
+    code: Int64s  # [frame, class] the value of that attribute class
+
+
+class Meetings(NamedTuple):
+    """Scratch space of a straight program: the partners of the tuple at hand, by step."""
+
+    time: Int64s  # [step, partner]
+    expiry: Int64s
+    row: Int64s
+    count: Int64s  # [step]
+    turn: Int64s  # [step] the partner whose turn it is
+
+
+class Inbox(NamedTuple):
+    """New tuples, laid out like the head of a base entry, in time order per stream."""
+
+    tuples: Int64s
+    place: Int64s  # [stream, (next word, words end)]
+
+
+def _jit(function: Any) -> Any:
+    return numba.njit(cache=True, error_model="numpy")(function)
+
+
+# Helpers take the arrays they read and nothing more: handing over a tuple of arrays, or a slice of one,
+# makes the compiler count references, which costs more than most of these functions do.
+
+
+@_jit
+def _rotate(key: int) -> int:
+    """Make room for a further code in the hash of several attribute classes."""
+    return (key << 23) | ((key >> 41) & 0x7FFFFF)
+
+
+@_jit
+def _hash(code: Int64s, frame: int, lists: Int64s, start: int, count: int) -> int:
+    """One hash of the codes of several attribute classes; of a single one, its code; of none, 0."""
+    if count == 0:
+        return 0
+    key = code[frame, lists[start]]
+    for i in range(start + 1, start + count):
+        key = _rotate(key) ^ code[frame, lists[i]]
+    return key  # type: ignore[no-any-return]
+
+
+@_jit
+def _find(mem: Int64s, directory: int, mask: int, key: int) -> int:
+    """The word of the key's slot in a directory, or of the free slot where it would go."""
+    slot = (key ^ (key >> 32)) & mask
+    while True:
+        word = directory + slot * DIRECTORY_FIELDS
+        if mem[word + 1] == ABSENT or mem[word] == key:
+            return word  # type: ignore[no-any-return]
+        slot = (slot + 1) & mask
+
+
+@_jit
+def _holds(operator: int, left: Any, right: Any) -> bool:
+    if operator == LESS:
+        return left < right  # type: ignore[no-any-return]
+    if operator == LESS_EQUAL:
+        return left <= right  # type: ignore[no-any-return]
+    if operator == GREATER:
+        return left > right  # type: ignore[no-any-return]
+    if operator == GREATER_EQUAL:
+        return left >= right  # type: ignore[no-any-return]
+    return left != right  # type: ignore[no-any-return]
+
+
+@_jit
+def _theta_holds(
+    mem: Int64s,
+    floats: Float64s,
+    streams: Int64s,
+    thetas: Int64s,
+    integer_offsets: Int64s,
+    float_offsets: Float64s,
+    bound: Int64s,
+    frame: int,
+    theta: int,
+) -> bool:
+    """Whether a theta predicate holds between the components bound so far."""
+    stream = thetas[theta, H_LEFT]
+    left = streams[stream, S_REGION] + (bound[frame, stream] & streams[stream, S_MASK]) * streams[stream, S_STRIDE]
+    left += thetas[theta, H_LEFT_FIELD]
+    stream = thetas[theta, H_RIGHT]
+    right = streams[stream, S_REGION] + (bound[frame, stream] & streams[stream, S_MASK]) * streams[stream, S_STRIDE]
+    right += thetas[theta, H_RIGHT_FIELD]
+    operator = thetas[theta, H_OPERATOR]
+    if thetas[theta, H_KIND] == COMPARE:
+        return _holds(operator, mem[left], mem[right])  # type: ignore[no-any-return]
+    if thetas[theta, H_KIND] == SUBTRACT_INTEGERS:
+        minuend, subtrahend = mem[left], mem[right]
+        difference = minuend - subtrahend
+        if (minuend ^ subtrahend) < 0 and (minuend ^ difference) < 0:  # too large for 64 bits
+            difference = GREATEST if minuend >= 0 else -GREATEST
+        if thetas[theta, H_ABSOLUTE] and difference < 0:
+            difference = -difference
+        return _holds(operator, difference, integer_offsets[theta])  # type: ignore[no-any-return]
+    distance = floats[left] - floats[right]
+    if thetas[theta, H_ABSOLUTE]:
+        distance = abs(distance)
+    if np.isnan(distance):  # NaN is the greatest number
+        return operator >= GREATER
+    return _holds(operator, distance, float_offsets[theta])  # type: ignore[no-any-return]
+
+
+@_jit
+def _code_of(mem: Int64s, streams: Int64s, bound: Int64s, frame: int, stream: int, field: int) -> int:
+    """A word of the component that a stream contributes to the tuple so far."""
+    return mem[  # type: ignore[no-any-return]
+        streams[stream, S_REGION] + (bound[frame, stream] & streams[stream, S_MASK]) * streams[stream, S_STRIDE] + field
+    ]
+
+
+@_jit
+def _link(mem: Int64s, paths: Int64s, lists: Int64s, path: int, word: int, sequence: int) -> None:
+    """Put a base tuple at the head of its chain in one access path."""
+    fields = paths[path, P_FIELDS]
+    key = mem[word + lists[fields]]
+    for i in range(fields + 1, fields + paths[path, P_COUNT]):
+        key = _rotate(key) ^ mem[word + lists[i]]
+    head = paths[path, P_HEADS] + (key & paths[path, P_MASK]) * paths[path, P_SPAN]
+    mem[word + paths[path, P_LINK]] = mem[head]
+    mem[head] = sequence
+
+
+@_jit
+def _join_partition(mem: Int64s, streams: Int64s, stream: int, sequence: int) -> int:
+    """Append to the tuple's partition of a ROWS window; its oldest dies if there are too many.
+
+    Returns the word of one that has died and could be part of results, else -1.
+    """
+    region, mask, stride = streams[stream, S_REGION], streams[stream, S_MASK], streams[stream, S_STRIDE]
+    newer = streams[stream, S_PREFIX]  # the field after the tuple's own words
+    partition = streams[stream, S_PARTITIONS] + mem[region + (sequence & mask) * stride + newer - 1] * PARTITION_FIELDS
+    if mem[partition + 2] == 0:
+        mem[partition] = sequence
+    else:
+        mem[region + (mem[partition + 1] & mask) * stride + newer] = sequence
+    mem[partition + 1] = sequence
+    mem[partition + 2] += 1
+    if mem[partition + 2] <= streams[stream, S_ROWS]:
+        return -1
+    victim = region + (mem[partition] & mask) * stride
+    mem[partition] = mem[victim + newer]
+    mem[partition + 2] -= 1
+    counted = mem[victim + EXPIRY] == COUNTED
+    mem[victim + EXPIRY] = DEAD
+    return -1 if counted else victim  # type: ignore[no-any-return]
+
+
+@_jit
+def _components_alive(mem: Int64s, streams: Int64s, lists: Int64s, entry: int, start: int, count: int) -> bool:
+    """Whether no component of a state entry has left its ROWS window."""
+    for i in range(start, start + 2 * count, 2):
+        stream, sequence = lists[i], mem[entry + lists[i + 1]]
+        if sequence < streams[stream, S_OLDEST]:
+            return False
+        slot = (sequence & streams[stream, S_MASK]) * streams[stream, S_STRIDE]
+        if mem[streams[stream, S_REGION] + slot + EXPIRY] == DEAD:
+            return False
+    return True
+
+
+@_jit
+def run(
+    mem: Int64s,
+    floats: Float64s,
+    tables: Tables,
+    frames: Frames,
+    inbox: Inbox,
+    meetings: Meetings,
+    output: Int64s,
+    deaths: Int64s,
+    counters: Int64s,
+    in_order: bool,
+    limit: int,
+) -> tuple[int, int]:
+    """Process up to ``limit`` tuples of the inbox in total order; (what it stopped for, which store).
+
+    Args:
+        mem, floats: the memory, and the same bytes as float64.
+        tables: updated: bounds of windows, counts of states.
+        frames: the machine's place, kept between calls.
+        inbox: the place of each stream moves on as its tuples are taken.
+        meetings: scratch space.
+        output: [result, (time, expiry, row per stream)]; registers[R_OUTPUTS] are filled.
+        deaths: [death, (stream, row, time)]: tuples that left a ROWS window.
+        counters: the work done, added up.
+        in_order: no tuple before the one at hand will come, so it moves the watermark on.
+        limit: how many more tuples to take.
+    """
+    streams, paths, states, steps, programs, lists, thetas, integer_offsets, float_offsets = tables
+    registers, frame_program, frame_depth, frame_state, frame_key = frames[:5]
+    cursors, probed, latests, expiries, bound, code = frames[5:]
+    tuples, place = inbox
+    met_time, met_expiry, met_row, met_count, met_turn = meetings
+    n = streams.shape[0]
+    room, most = output.shape[0], met_time.shape[1]
+    frame, depth, phase = registers[R_FRAME], registers[R_DEPTH], registers[R_PHASE]
+    outputs, died, watermark = registers[R_OUTPUTS], registers[R_DEATHS], registers[R_WATERMARK]
+    taken, probes, candidates, stored, completions, results = 0, 0, 0, 0, 0, 0
+    stop, store = FINISHED, 0
+
+    while True:
+        if phase == FETCH:
+            # The next tuple in total order: least time, then least stream.
+            if taken == limit:
+                break
+            stream, now = -1, 0
+            for s in range(n):
+                at = place[s, 0]
+                if at < place[s, 1] and (stream < 0 or tuples[at] < now):
+                    stream, now = s, tuples[at]
+            if stream < 0:
+                break
+            at = place[stream, 0]
+            if in_order:
+                watermark = now
+            region, mask, stride = streams[stream, S_REGION], streams[stream, S_MASK], streams[stream, S_STRIDE]
+            prefix, rows = streams[stream, S_PREFIX], streams[stream, S_ROWS]
+            if tuples[at + EXPIRY] == COUNTED and rows == 0:
+                place[stream, 0] = at + prefix
+                taken += 1
+                continue
+            # 1. Purge.
+            oldest, sequence = streams[stream, S_OLDEST], streams[stream, S_NEXT]
+            expired = DEAD if rows > 0 else watermark
+            while oldest < sequence and mem[region + (oldest & mask) * stride + EXPIRY] <= expired:
+                oldest += 1
+            streams[stream, S_OLDEST] = oldest
+            if sequence - oldest > mask:
+                stop, store = WINDOW_FULL, stream
+                break
+            # 2. Insert.
+            word = region + (sequence & mask) * stride
+            for i in range(prefix):
+                mem[word + i] = tuples[at + i]
+            place[stream, 0] = at + prefix
+            streams[stream, S_NEXT] = sequence + 1
+            taken += 1
+            if rows > 0:
+                victim = _join_partition(mem, streams, stream, sequence)
+                if victim >= 0:
+                    deaths[died, 0] = stream
+                    deaths[died, 1] = mem[victim + ROW]
+                    deaths[died, 2] = now
+                    died += 1
+            expiry = mem[word + EXPIRY]
+            if expiry == COUNTED:
+                continue
+            first_path = streams[stream, S_PATH]
+            for path in range(first_path, first_path + streams[stream, S_PATHS]):
+                _link(mem, paths, lists, path, word, sequence)
+            # 3. Probe.
+            first, count = programs[stream, G_FIRST], programs[stream, G_STEPS]
+            field = programs[stream, G_STRAIGHT]
+            if field > 0:
+                # A straight program looks up base windows by one key and does nothing else. So each lookup
+                # is made once per tuple, not once per partial result, and the processor can overlap
+                # them. The heads of all windows lie side by side: one look tells if some window has nothing.
+                key = mem[word + field]
+                combinations = 1
+                for i in range(first, first + count):
+                    path = steps[i, X_PATH]
+                    head = paths[path, P_HEADS] + (key & paths[path, P_MASK]) * paths[path, P_SPAN]
+                    if mem[head] < streams[steps[i, X_TARGET], S_OLDEST]:
+                        combinations = 0
+                        break
+                if combinations > 0:
+                    for i in range(count):
+                        target, path = steps[first + i, X_TARGET], steps[first + i, X_PATH]
+                        region, mask = streams[target, S_REGION], streams[target, S_MASK]
+                        stride, oldest = streams[target, S_STRIDE], streams[target, S_OLDEST]
+                        chain, field = paths[path, P_LINK], steps[first + i, X_FIELD]
+                        candidate = mem[paths[path, P_HEADS] + (key & paths[path, P_MASK]) * paths[path, P_SPAN]]
+                        met = 0
+                        while candidate >= oldest:
+                            at = region + (candidate & mask) * stride
+                            candidate = mem[at + chain]
+                            candidates += 1
+                            if mem[at + field] == key and max(now, mem[at + T]) < min(expiry, mem[at + EXPIRY]):
+                                if met == most:
+                                    candidate = -1
+                                    met += 1
+                                else:
+                                    met_time[i, met] = mem[at + T]
+                                    met_expiry[i, met] = mem[at + EXPIRY]
+                                    met_row[i, met] = mem[at + ROW]
+                                    met += 1
+                        met_count[i] = met
+                        met_turn[i] = 0
+                        combinations = combinations * met if met <= most else room + 1
+                        if combinations == 0 or combinations > room:
+                            break
+                if combinations <= room - outputs:
+                    probes += count
+                    while combinations > 0:
+                        reached, lasting = now, expiry
+                        for i in range(count):
+                            reached = max(reached, met_time[i, met_turn[i]])
+                            lasting = min(lasting, met_expiry[i, met_turn[i]])
+                        if reached < lasting:
+                            output[outputs, 0] = reached
+                            output[outputs, 1] = lasting
+                            output[outputs, 2 + stream] = mem[word + ROW]
+                            for i in range(count):
+                                output[outputs, 2 + steps[first + i, X_TARGET]] = met_row[i, met_turn[i]]
+                            outputs += 1
+                            results += 1
+                        combinations -= 1
+                        i = count - 1
+                        while i > 0 and met_turn[i] + 1 == met_count[i]:
+                            met_turn[i] = 0
+                            i -= 1
+                        met_turn[i] += 1
+                    continue
+                # Too many to be sure that the output has room: one by one, then.
+            frame, depth = 0, 0
+            frame_program[0] = stream
+            bound[0, stream] = sequence
+            latests[0, 0] = now
+            expiries[0, 0] = expiry
+            binds = programs[stream, G_BINDS]
+            for i in range(binds, binds + 3 * programs[stream, G_BIND_COUNT], 3):
+                code[0, lists[i]] = mem[word + lists[i + 2]]
+            if count == 0:
+                depth, phase = -1, ACT
+            else:
+                phase = OPEN
+
+        elif phase == OPEN:
+            step = programs[frame_program[frame], G_FIRST] + depth
+            target = steps[step, X_TARGET]
+            keys = steps[step, X_KEY_COUNT]
+            key = _hash(code, frame, lists, steps[step, X_KEY], keys)
+            if steps[step, X_IS_STATE]:
+                if states[target, N_COMPLETE] == 0:
+                    slot = _find(mem, states[target, N_DIRECTORY], states[target, N_DIRECTORY_MASK], key)
+                    if mem[slot + 1] != LIVE:
+                        if 2 * (states[target, N_LIVE] + 1) > states[target, N_DIRECTORY_MASK]:
+                            stop, store = DIRECTORY_FULL, target
+                            break
+                        # Complete this key first, in a frame of its own.
+                        frame_depth[frame] = depth
+                        above = frame + 1
+                        frame_program[above] = n + target
+                        frame_state[above] = target
+                        frame_key[above] = key
+                        first = states[target, N_KEY]
+                        for i in range(first, first + states[target, N_KEY_COUNT]):
+                            code[above, lists[i]] = code[frame, lists[i]]
+                        # What expires by the watermark can meet no tuple to come.
+                        latests[above, 0] = watermark
+                        expiries[above, 0] = FOREVER
+                        frame, depth = above, 0
+                        completions += 1
+                        continue
+                if keys > 0:
+                    cursors[frame, depth] = mem[states[target, N_HEADS] + (key & states[target, N_MASK])]
+                else:
+                    cursors[frame, depth] = states[target, N_COUNT] - 1
+            elif keys > 0:
+                path = steps[step, X_PATH]
+                cursors[frame, depth] = mem[paths[path, P_HEADS] + (key & paths[path, P_MASK]) * paths[path, P_SPAN]]
+            else:
+                cursors[frame, depth] = streams[target, S_NEXT] - 1
+            probed[frame, depth] = key
+            probes += 1
+            phase = SCAN
+
+        elif phase == SCAN:
+            step = programs[frame_program[frame], G_FIRST] + depth
+            target, is_state = steps[step, X_TARGET], steps[step, X_IS_STATE]
+            keys, key = steps[step, X_KEY_COUNT], probed[frame, depth]
+            latest, expiry = latests[frame, depth], expiries[frame, depth]
+            candidate = cursors[frame, depth]
+            checks, check_count = steps[step, X_CHECKS], steps[step, X_CHECK_COUNT]
+            first_theta, theta_count = steps[step, X_THETAS], steps[step, X_THETA_COUNT]
+            if is_state:
+                region, stride, mask, oldest = states[target, N_REGION], states[target, N_STRIDE], GREATEST, 0
+                chain, field, exact = ENTRY_LINK, ENTRY_KEY, True
+            else:
+                region, stride = streams[target, S_REGION], streams[target, S_STRIDE]
+                mask, oldest = streams[target, S_MASK], streams[target, S_OLDEST]
+                chain = paths[steps[step, X_PATH], P_LINK] if keys > 0 else 0
+                field, exact = steps[step, X_FIELD], keys == 1
+            reached, lasting = latest, expiry
+            found = False
+            while candidate >= oldest and not found:
+                word = region + (candidate & mask) * stride
+                sequence = candidate
+                candidate = mem[word + chain] if keys > 0 else candidate - 1
+                candidates += 1
+                if exact and mem[word + field] != key:
+                    continue
+                # A base tuple and an entry begin alike: with a time and an expiry.
+                reached, lasting = max(latest, mem[word + T]), min(expiry, mem[word + EXPIRY])
+                if reached >= lasting:
+                    continue
+                if is_state:
+                    first = states[target, N_ROWS]
+                    if not _components_alive(mem, streams, lists, word, first, states[target, N_ROWS_COUNT]):
+                        continue
+                    first = states[target, N_COMPONENTS]
+                    for i in range(states[target, N_COMPONENT_COUNT]):
+                        bound[frame, lists[first + i]] = mem[word + COMPONENTS + i]
+                else:
+                    bound[frame, target] = sequence
+                found = True
+                for i in range(checks, checks + 3 * check_count, 3):
+                    if _code_of(mem, streams, bound, frame, lists[i + 1], lists[i + 2]) != code[frame, lists[i]]:
+                        found = False
+                        break
+                if found:
+                    for i in range(first_theta, first_theta + theta_count):
+                        if not _theta_holds(
+                            mem, floats, streams, thetas, integer_offsets, float_offsets, bound, frame, lists[i]
+                        ):
+                            found = False
+                            break
+            if found:
+                cursors[frame, depth] = candidate
+                latests[frame, depth + 1] = reached
+                expiries[frame, depth + 1] = lasting
+                binds = steps[step, X_BINDS]
+                for i in range(binds, binds + 3 * steps[step, X_BIND_COUNT], 3):
+                    code[frame, lists[i]] = _code_of(mem, streams, bound, frame, lists[i + 1], lists[i + 2])
+                phase = ACT
+            elif depth > 0:
+                depth -= 1
+            elif frame > 0:
+                # The key is complete: live from now on; open the probe that asked for it again.
+                target, key = frame_state[frame], frame_key[frame]
+                slot = _find(mem, states[target, N_DIRECTORY], states[target, N_DIRECTORY_MASK], key)
+                if mem[slot + 1] != LIVE:
+                    mem[slot] = key
+                    mem[slot + 1] = LIVE
+                    states[target, N_LIVE] += 1
+                frame -= 1
+                depth = frame_depth[frame]
+                phase = OPEN
+            else:
+                phase = FETCH
+
+        else:
+            # 4. Store or emit; never both, for the root keeps no state.
+            program = frame_program[frame]
+            last = depth + 1 == programs[program, G_STEPS]
+            if last and frame == 0:
+                if outputs == room:
+                    stop = OUTPUT_FULL
+                    break
+                output[outputs, 0] = latests[0, depth + 1]
+                output[outputs, 1] = expiries[0, depth + 1]
+                for s in range(n):
+                    output[outputs, 2 + s] = _code_of(mem, streams, bound, 0, s, ROW)
+                outputs += 1
+                results += 1
+                if depth < 0:
+                    phase = FETCH
+                    continue
+            else:
+                target = steps[programs[program, G_FIRST] + depth, X_STORES]
+                if target >= 0:
+                    key = _hash(code, frame, lists, states[target, N_KEY], states[target, N_KEY_COUNT])
+                    wanted = last or states[target, N_COMPLETE] == 1
+                    if not wanted:
+                        slot = _find(mem, states[target, N_DIRECTORY], states[target, N_DIRECTORY_MASK], key)
+                        wanted = mem[slot + 1] == LIVE
+                    if wanted:
+                        count = states[target, N_COUNT]
+                        if count == states[target, N_CAPACITY]:
+                            stop, store = STATE_FULL, target
+                            break
+                        word = states[target, N_REGION] + count * states[target, N_STRIDE]
+                        mem[word + ENTRY_T] = latests[frame, depth + 1]
+                        mem[word + ENTRY_EXPIRY] = expiries[frame, depth + 1]
+                        mem[word + ENTRY_KEY] = key
+                        head = states[target, N_HEADS] + (key & states[target, N_MASK])
+                        mem[word + ENTRY_LINK] = mem[head]
+                        mem[head] = count
+                        first = states[target, N_COMPONENTS]
+                        for i in range(states[target, N_COMPONENT_COUNT]):
+                            mem[word + COMPONENTS + i] = bound[frame, lists[first + i]]
+                        states[target, N_COUNT] = count + 1
+                        stored += 1
+            if last:
+                phase = SCAN
+            else:
+                depth += 1
+                phase = OPEN
+
+    registers[R_FRAME], registers[R_DEPTH], registers[R_PHASE] = frame, depth, phase
+    registers[R_OUTPUTS], registers[R_DEATHS], registers[R_WATERMARK] = outputs, died, watermark
+    counters[C_TUPLES] += taken
+    counters[C_PROBES] += probes
+    counters[C_CANDIDATES] += candidates
+    counters[C_STORED] += stored
+    counters[C_COMPLETIONS] += completions
+    counters[C_RESULTS] += results
+    return stop, store
+
+
+@_jit
+def sweep(mem: Int64s, tables: Tables, index: int, watermark: int) -> None:
+    """Drop the expired entries of a state and, unless it is complete, live keys without entries.
+
+    A key without entries becomes absent: completing it again finds what there is by then,
+    and the directory stays bounded by the entries however many keys were ever asked for.
+    """
+    states = tables.states
+    state = states[index]
+    region, stride = state[N_REGION], state[N_STRIDE]
+    kept = 0
+    for entry in range(state[N_COUNT]):
+        word = region + entry * stride
+        if mem[word + ENTRY_EXPIRY] > watermark and (
+            state[N_ROWS_COUNT] == 0
+            or _components_alive(mem, tables.streams, tables.lists, word, state[N_ROWS], state[N_ROWS_COUNT])
+        ):
+            if kept != entry:
+                into = region + kept * stride
+                for i in range(stride):
+                    mem[into + i] = mem[word + i]
+            kept += 1
+    states[index, N_COUNT] = kept
+    relink(mem, tables, index)
+    if state[N_COMPLETE] == 0:
+        directory, mask = state[N_DIRECTORY], state[N_DIRECTORY_MASK]
+        for word in range(directory, directory + (mask + 1) * DIRECTORY_FIELDS):
+            mem[word] = 0
+        live = 0
+        for entry in range(kept):
+            key = mem[region + entry * stride + ENTRY_KEY]
+            slot = _find(mem, directory, mask, key)
+            if mem[slot + 1] == ABSENT:
+                mem[slot] = key
+                mem[slot + 1] = LIVE
+                live += 1
+        states[index, N_LIVE] = live
+
+
+@_jit
+def relink(mem: Int64s, tables: Tables, index: int) -> None:
+    """Build the hash chains of a state anew."""
+    state = tables.states[index]
+    region, stride, heads, mask = state[N_REGION], state[N_STRIDE], state[N_HEADS], state[N_MASK]
+    for word in range(heads, heads + mask + 1):
+        mem[word] = -1
+    for entry in range(state[N_COUNT]):
+        word = region + entry * stride
+        head = heads + (mem[word + ENTRY_KEY] & mask)
+        mem[word + ENTRY_LINK] = mem[head]
+        mem[head] = entry
+
+
+@_jit
+def relink_path(mem: Int64s, tables: Tables, stream: int, path: int) -> None:
+    """Build an access path of a base window anew."""
+    row = tables.streams[stream]
+    heads, span = tables.paths[path, P_HEADS], tables.paths[path, P_SPAN]
+    for i in range(tables.paths[path, P_MASK] + 1):
+        mem[heads + i * span] = -1
+    for sequence in range(row[S_OLDEST], row[S_NEXT]):
+        word = row[S_REGION] + (sequence & row[S_MASK]) * row[S_STRIDE]
+        if mem[word + EXPIRY] > COUNTED:
+            _link(mem, tables.paths, tables.lists, path, word, sequence)
+
+
+@_jit
+def rejoin_partitions(mem: Int64s, tables: Tables, stream: int, partitions: int) -> None:
+    """Build the partitions of a ROWS window anew, after its tuples got new sequence numbers."""
+    row = tables.streams[stream]
+    region, mask, stride, newer = row[S_REGION], row[S_MASK], row[S_STRIDE], row[S_PREFIX]
+    for word in range(row[S_PARTITIONS], row[S_PARTITIONS] + partitions * PARTITION_FIELDS):
+        mem[word] = 0
+    for sequence in range(row[S_OLDEST], row[S_NEXT]):
+        word = region + (sequence & mask) * stride
+        if mem[word + EXPIRY] == DEAD:
+            continue
+        partition = row[S_PARTITIONS] + mem[word + newer - 1] * PARTITION_FIELDS
+        if mem[partition + 2] == 0:
+            mem[partition] = sequence
+        else:
+            mem[region + (mem[partition + 1] & mask) * stride + newer] = sequence
+        mem[partition + 1] = sequence
+        mem[partition + 2] += 1
+
+
+@_jit
+def key_entries(entries: Int64s, codes: Int64s, lists: Int64s, start: int, count: int) -> None:
+    """Set the keys of entries from the codes of their attribute classes, a row each."""
+    for i in range(entries.shape[0]):
+        entries[i, ENTRY_KEY] = _hash(codes, i, lists, start, count)

@@ -1,0 +1,124 @@
+"""What a query emits of its join's results: as they enter, as they leave, or aggregated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from thalweg.cql.query import Aggregation, Output, Projection, Query
+from thalweg.engine.aggregate import RunningAggregation
+from thalweg.engine.departures import Departures
+from thalweg.engine.expressions import Expressions
+from thalweg.engine.kernels.join import Int64s
+from thalweg.engine.payload import Rows
+from thalweg.engine.results import Outputs
+
+
+class Emitter(Protocol):
+    """The last stage of a bucket."""
+
+    def add(self, block: Int64s) -> Iterator[pa.Table]:
+        """Take results (time, expiry, rows); yield what can be emitted at once."""
+
+    def settle(self, watermark: int, deaths: Int64s) -> Iterator[pa.Table]:
+        """Time has passed ``watermark``, and these tuples left ROWS windows; yield what follows."""
+
+    def oldest_rows(self) -> Int64s:
+        """Per stream, a row number below which nothing is needed here."""
+
+
+def emitter(query: Query, expressions: Expressions, payloads: Sequence[Rows]) -> Emitter:
+    """The emitter of a join query."""
+    if query.aggregation is not None:
+        return Aggregates(query, query.aggregation, expressions, payloads)
+    outputs = Outputs(query, expressions, query.select)
+    return Entering(outputs, payloads) if query.output is Output.ISTREAM else Leaving(outputs, payloads)
+
+
+class Entering:
+    """ISTREAM: every result once, when its newest component comes."""
+
+    def __init__(self, outputs: Outputs, payloads: Sequence[Rows]) -> None:
+        self._outputs = outputs
+        self._payloads = payloads
+
+    def add(self, block: Int64s) -> Iterator[pa.Table]:
+        yield self._outputs.of_results(self._payloads, block[:, 2:], block[:, 0])
+
+    def settle(self, watermark: int, deaths: Int64s) -> Iterator[pa.Table]:  # noqa: ARG002 - nothing waits here
+        yield from ()
+
+    def oldest_rows(self) -> Int64s:
+        return np.full(len(self._payloads), np.iinfo(np.int64).max)
+
+
+class Leaving:
+    """DSTREAM: every result once, when its first component leaves."""
+
+    def __init__(self, outputs: Outputs, payloads: Sequence[Rows]) -> None:
+        self._outputs = outputs
+        self._payloads = payloads
+        self._departures = Departures(len(payloads))
+
+    def add(self, block: Int64s) -> Iterator[pa.Table]:
+        self._departures.add(block[:, 0], block[:, 1], block[:, 2:])
+        yield from ()
+
+    def settle(self, watermark: int, deaths: Int64s) -> Iterator[pa.Table]:
+        self._departures.bury(deaths)
+        events = self._departures.before(watermark)
+        leaving = events.signs < 0
+        if leaving.any():
+            yield self._outputs.of_results(self._payloads, events.rows[leaving], events.times[leaving])
+
+    def oldest_rows(self) -> Int64s:
+        return self._departures.oldest_rows()
+
+
+class Aggregates:
+    """Running aggregates: the rows that change, at every instant at which some do."""
+
+    def __init__(
+        self, query: Query, aggregation: Aggregation, expressions: Expressions, payloads: Sequence[Rows]
+    ) -> None:
+        self._payloads = payloads
+        self._departures = Departures(len(payloads))
+        self._running = RunningAggregation(aggregation, query.output)
+        arguments = [
+            Projection(f"__x{i}", call.argument, call.argument_type)
+            for i, call in enumerate(aggregation.calls)
+            if call.argument is not None and call.argument_type is not None
+        ]
+        keys = [Projection(f"__k{i}", key.expression, key.type) for i, key in enumerate(aggregation.keys)]
+        self._arguments = Outputs(query, expressions, [*keys, *arguments])
+        self._having = (
+            Outputs(query, expressions, [Projection("holds", aggregation.having, pa.bool_())])
+            if aggregation.having is not None
+            else None
+        )
+        self._outputs = Outputs(query, expressions, query.select)
+
+    def add(self, block: Int64s) -> Iterator[pa.Table]:
+        self._departures.add(block[:, 0], block[:, 1], block[:, 2:])
+        yield from ()
+
+    def settle(self, watermark: int, deaths: Int64s) -> Iterator[pa.Table]:
+        self._departures.bury(deaths)
+        events = self._departures.before(watermark)
+        if not len(events.times):
+            return
+        entering = events.signs > 0
+        arguments = self._arguments.of_results(self._payloads, events.rows[entering], events.times[entering])
+        times, changed = self._running.apply(events.times, events.signs, events.slots, arguments)
+        changed = changed.append_column("__time", pa.array(times, pa.timestamp("us")))
+        if self._having is not None:
+            changed = changed.filter(pc.fill_null(self._having.of_table(changed).column(0), False))
+        if changed.num_rows:
+            yield self._outputs.of_table(changed)
+
+    def oldest_rows(self) -> Int64s:
+        return self._departures.oldest_rows()

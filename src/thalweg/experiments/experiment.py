@@ -1,0 +1,78 @@
+"""What an experiment is, and the document it hands back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypedDict
+
+Scale = Literal["quick", "paper"]
+"""How much to measure: ``quick`` is minutes, ``paper`` is the size that the figures are quoted at."""
+
+Report = Callable[[str], None]
+"""Told, in a few words, what is being done now."""
+
+Value = str | int | float | bool | None
+
+Row = dict[str, Value]
+"""One measurement. ``part`` names the table it belongs to, the other fields are that table's columns."""
+
+
+class Claim(TypedDict):
+    """A bar that the experiment was asked to reach, and whether it did."""
+
+    claim: str
+    measured: float
+    bar: str
+    holds: bool
+
+
+class Document(TypedDict):
+    """What an experiment found, ready to be written as JSON."""
+
+    bench: str
+    scale: Scale
+    machine: dict[str, Value]
+    rows: list[Row]
+    claims: list[Claim]
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """A named experiment; ``run`` measures at a scale and tells its progress."""
+
+    name: str
+    summary: str
+    run: Callable[[Scale, Report], Document]
+
+
+def at_least(claim: str, measured: float, bar: float) -> Claim:
+    """A claim that wants a figure to reach its bar.
+
+    >>> at_least("twice as fast", 1.96, 2.0)
+    {'claim': 'twice as fast', 'measured': 1.96, 'bar': '>= 2', 'holds': False}
+    """
+    return Claim(claim=claim, measured=_rounded(measured), bar=f">= {bar:g}", holds=measured >= bar)
+
+
+def at_most(claim: str, measured: float, bar: float) -> Claim:
+    """A claim that wants a figure to stay within its bar.
+
+    >>> at_most("no more memory", 1.0, 1.1)
+    {'claim': 'no more memory', 'measured': 1.0, 'bar': '<= 1.1', 'holds': True}
+    """
+    return Claim(claim=claim, measured=_rounded(measured), bar=f"<= {bar:g}", holds=measured <= bar)
+
+
+def below(claim: str, measured: float, bar: float) -> Claim:
+    """A claim that wants a figure to stay under its bar.
+
+    >>> below("starts at once", 0.5, 0.5)["holds"]
+    False
+    """
+    return Claim(claim=claim, measured=_rounded(measured), bar=f"< {bar:g}", holds=measured < bar)
+
+
+def _rounded(measured: float) -> float:
+    """Four significant digits: what a timing can carry."""
+    return float(f"{measured:.4g}")

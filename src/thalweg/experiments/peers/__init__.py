@@ -1,0 +1,1 @@
+"""Others that compute the same join: what the engine is measured against."""

@@ -1,0 +1,38 @@
+"""Sinks: a table written to one file, whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pyarrow as pa
+
+from thalweg.errors import InputError
+from thalweg.files.formats import PathLike, first_line, format_of
+
+
+def write_table(table: pa.Table, path: PathLike) -> None:
+    """Write ``table`` to ``path`` in the format of its ending; missing directories are made.
+
+    The file is written beside its place and renamed, so that no reader ever sees half of it.
+    """
+    target = Path(path).expanduser()
+    form = format_of(target)
+    if target.is_dir():
+        raise InputError(f"cannot write {target}: it is a directory. Name a file in it.")
+    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            form.write(table, partial)
+            with partial.open("rb") as written:
+                os.fsync(written.fileno())
+            partial.replace(target)
+        finally:
+            partial.unlink(missing_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot write {target}: {error.strerror or first_line(error)}") from error
+    except pa.ArrowException as error:
+        raise InputError(
+            f"cannot write {target} as {form.name}: {first_line(error)}. A .parquet file holds every type."
+        ) from error

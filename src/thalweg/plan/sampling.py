@@ -1,0 +1,179 @@
+"""What a bounded look at the input says about windows, keys and comparisons.
+
+Everything is measured *inside windows*: at a few instants spread evenly over the input,
+the contents of every window are taken (some of them, if there are many), and all pairs
+across two windows are compared. So keys that drift with time, such as running order
+numbers, are seen as selective as they are for the tuples that can meet, not for the
+whole input. The work is bounded by :data:`INSTANTS` x :data:`CONTENTS` rows per stream,
+and the choice of rows is fixed: the same input gives the same statistics.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thalweg.cql.query import RangeWindow, StreamRef, Theta
+
+INSTANTS = 8
+"""Moments at which the windows are looked at: enough to average over bursts."""
+
+CONTENTS = 2_500
+"""Rows taken of a window at an instant; with :data:`INSTANTS`, 20,000 per stream."""
+
+COMPARED = 128
+"""Rows of these whose theta operands are compared, each with each."""
+
+_GOLDEN = (math.sqrt(5) - 1) / 2
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSample:
+    """The rows of one stream, as plain arrays, in the order of their time.
+
+    Rows that can never be in a result (their selection fails, a key is NULL) are left out,
+    and ``share`` says which share of the stream's rows is here.
+
+    Attributes:
+        times: event times in microseconds, ascending.
+        codes: attribute class -> its key; equal values have equal codes, across all streams.
+        operands: theta predicate -> this stream's operand (NaN: NULL).
+        partitions: codes of the window's PARTITION BY key.
+        share: rows given here / rows of the stream.
+    """
+
+    times: Ints
+    codes: Mapping[int, Ints] = field(default_factory=dict)
+    operands: Mapping[int, Floats] = field(default_factory=dict)
+    partitions: Ints | None = None
+    share: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """One window at one instant: how many tuples it holds, and the positions of those taken."""
+
+    size: int
+    taken: Ints
+
+
+def instants(samples: Sequence[StreamSample]) -> list[int]:
+    """Moments spread evenly over the tuples of all streams together."""
+    total = sum(len(sample.times) for sample in samples)
+    if total == 0:
+        return []
+    stride = max(total // 4096, 1)
+    merged = np.sort(np.concatenate([sample.times[stride // 2 :: stride] for sample in samples]))
+    return [int(merged[(2 * i + 1) * len(merged) // (2 * INSTANTS)]) for i in range(INSTANTS)]
+
+
+def span_seconds(samples: Sequence[StreamSample]) -> float:
+    """From the first tuple of all to the last; a second if there is no telling."""
+    times = [sample.times for sample in samples if len(sample.times)]
+    if not times:
+        return 1.0
+    span = int(max(t[-1] for t in times)) - int(min(t[0] for t in times))
+    return span / 1e6 if span else 1.0
+
+
+def contents(sample: StreamSample, stream: StreamRef, instant: int) -> Contents:
+    """What the window holds right after ``instant``."""
+    window = stream.window
+    end = int(np.searchsorted(sample.times, instant, side="right"))
+    start = 0
+    width = window.width_us if isinstance(window, RangeWindow) else None
+    widths = [w for w in (width, stream.retention_us) if w is not None]
+    if widths:
+        start = int(np.searchsorted(sample.times, instant - min(widths), side="right"))
+    if not isinstance(window, RangeWindow):
+        rows = window.rows
+        if sample.partitions is not None and end:
+            rows *= len(np.unique(sample.partitions[_spread(0, end)]))
+        start = max(start, end - math.ceil(rows * sample.share))
+    return Contents(end - start, _spread(start, end))
+
+
+def _spread(start: int, end: int) -> Ints:
+    """Positions within ``[start, end)``: all, or :data:`CONTENTS` of them, evenly but aperiodically spread.
+
+    Multiples of the golden ratio never fall into step with rows that repeat periodically.
+    """
+    if end - start <= CONTENTS:
+        return np.arange(start, end, dtype=np.int64)
+    fractions = np.arange(CONTENTS) * _GOLDEN % 1.0
+    return np.unique(start + (fractions * (end - start)).astype(np.int64))
+
+
+@dataclass(slots=True)
+class Tally:
+    """How many of the pairs seen satisfied something."""
+
+    pairs: int = 0
+    satisfied: int = 0
+
+    def share(self) -> float | None:
+        """The share, never zero: less than one in the pairs seen. None: no pair was seen."""
+        return max(self.satisfied, 0.5) / self.pairs if self.pairs else None
+
+
+def agreement(
+    members: Iterable[int], cls: int, samples: Sequence[StreamSample], windows: Sequence[Sequence[Contents]]
+) -> dict[tuple[int, int], Tally]:
+    """How often two tuples agree on an attribute class, per pair of streams (and within one: ``(s, s)``).
+
+    ``windows[i][s]``: the contents of stream ``s`` at the i-th instant.
+    """
+    streams = sorted(s for s in members if cls in samples[s].codes)
+    tallies = {(a, b): Tally() for a in streams for b in streams if a <= b}
+    for moment in windows:
+        counted = {s: np.unique(samples[s].codes[cls][moment[s].taken], return_counts=True) for s in streams}
+        for (a, b), tally in tallies.items():
+            (values, counts), (others, other_counts) = counted[a], counted[b]
+            if a == b:
+                rows = int(counts.sum())
+                tally.pairs += rows * (rows - 1)
+                tally.satisfied += int((counts * (counts - 1)).sum())
+            else:
+                _, here, there = np.intersect1d(values, others, assume_unique=True, return_indices=True)
+                tally.pairs += int(counts.sum()) * int(other_counts.sum())
+                tally.satisfied += int((counts[here] * other_counts[there]).sum())
+    return tallies
+
+
+def satisfaction(theta: Theta, left: Sequence[Floats], right: Sequence[Floats]) -> float | None:
+    """How often a theta predicate holds; ``left[i]``, ``right[i]``: operands in the windows at the i-th instant."""
+    tally = Tally()
+    for ours, theirs in zip(left, right, strict=True):
+        few, others = _few(ours), _few(theirs)
+        tally.pairs += len(few) * len(others)
+        tally.satisfied += int(np.count_nonzero(_holds(theta, few[:, None], others[None, :])))
+    return tally.share()
+
+
+def _few(values: Floats) -> Floats:
+    positions = np.linspace(0, len(values) - 1, min(len(values), COMPARED)).astype(np.int64)
+    return values[positions]
+
+
+def _holds(theta: Theta, left: Floats, right: Floats) -> NDArray[np.bool_]:
+    difference: Floats = left - right
+    if theta.absolute:
+        difference = np.abs(difference)
+    compare = _COMPARISONS[theta.op]
+    return compare(difference, float(theta.offset or 0)) & ~np.isnan(difference)
+
+
+_COMPARISONS: dict[str, Callable[[Floats, float], NDArray[np.bool_]]] = {
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+    "<>": np.not_equal,
+}

@@ -1,0 +1,99 @@
+"""Finding a good plan under the cost model.
+
+========================== ============================= ===========================
+what                       up to                         beyond
+========================== ============================= ===========================
+tree keeping all states    dynamic programming, exact    greedy, then rotations
+order of each head stream  dynamic programming, exact    greedy
+states of a tree to keep   all subsets, exact            greedy, one flip at a time
+tree with states in mind   dynamic programming           states of the tree above
+========================== ============================= ===========================
+
+Trees may be bushy. Cross products appear only where no predicate connects the streams.
+The best trees with *some* states kept are found by a dynamic programme that decides on
+every subset both its split and what binding it costs when its state is kept or not; it
+is exact but for one thing: an unkept subtree is built for itself, not for who probes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from thalweg.errors import PlanError
+from thalweg.options import States
+from thalweg.plan.cost import DEFAULT_COSTS, Costs, growth_rank
+from thalweg.plan.estimator import Estimator, TreeEstimator, splits_of, streams_of, tree_of
+from thalweg.plan.join_graph import JoinGraph
+from thalweg.plan.orders import best_linear
+from thalweg.plan.program import Rank
+from thalweg.plan.statistics import Statistics
+from thalweg.plan.tree import Leaf, LinearPlan, Plan, Tree, TreePlan, parse_plan
+from thalweg.plan.tree_search import best_states, best_tree, tree_with_states_in_mind
+
+STATES_IN_MIND = 9
+"""Streams up to which trees are searched with kept and unkept states in mind."""
+
+
+def choose_plan(
+    graph: JoinGraph, statistics: Statistics, states: States = "auto", costs: Costs = DEFAULT_COSTS
+) -> Plan:
+    """The cheapest plan found: ``"all"`` is a pipeline, ``"none"`` a linear plan, ``"auto"`` the best of any kind.
+
+    >>> graph = JoinGraph(3, classes=(frozenset({0, 1}), frozenset({1, 2})))
+    >>> known = Statistics((1.0,) * 3, (100.0,) * 3, ({0: 100.0, 1: 100.0}, {1: 10.0, 2: 10.0}))
+    >>> choose_plan(graph, known, "none")
+    LinearPlan(orders=((1, 2), (0, 2), (1, 0)))
+    """
+    if graph.streams == 1:
+        return TreePlan(Leaf(0))
+    estimator = Estimator(graph, statistics, costs)
+    if states == "none":
+        return best_linear(estimator)[1]
+    pipeline = best_tree(estimator)
+    if states == "all":
+        return TreePlan(tree_of(estimator.all, pipeline)).keeping_all()
+    trees = [pipeline, tree_with_states_in_mind(estimator)] if graph.streams <= STATES_IN_MIND else [pipeline]
+    choices = [(*best_states(TreeEstimator(estimator, splits)), splits) for splits in trees]
+    cost, kept, splits = min(choices, key=lambda choice: choice[0])
+    linear_cost, linear = best_linear(estimator)
+    if cost < linear_cost * (1 - 1e-9) or graph.streams == 2:
+        return _tree_plan(tree_of(estimator.all, splits), kept)
+    return linear
+
+
+def choose_states(tree: Tree, graph: JoinGraph, statistics: Statistics, costs: Costs = DEFAULT_COSTS) -> TreePlan:
+    """The tree with those of its states kept that earn their keep."""
+    estimator = Estimator(graph, statistics, costs)
+    _, kept = best_states(TreeEstimator(estimator, splits_of(tree)))
+    return _tree_plan(tree, kept)
+
+
+def resolve_plan(
+    text: str,
+    graph: JoinGraph,
+    aliases: Sequence[str],
+    statistics: Statistics,
+    states: States = "auto",
+    costs: Costs = DEFAULT_COSTS,
+) -> Plan:
+    """The plan that a user wrote, with its kept states decided as ``states`` says."""
+    plan = parse_plan(text, aliases)
+    if isinstance(plan, LinearPlan):
+        if states == "all":
+            raise PlanError(
+                f"plan '{text}': a linear order keeps no states, so states='all' cannot hold. "
+                "Write a tree such as '(A B) C', or use states='auto' or 'none'."
+            )
+        return plan
+    if states == "auto":
+        return choose_states(plan.tree, graph, statistics, costs)
+    return plan.keeping_all() if states == "all" else plan.keeping_none()
+
+
+def rank(graph: JoinGraph, statistics: Statistics, costs: Costs = DEFAULT_COSTS) -> Rank:
+    """The order of probes that the costs here assume: pass it to ``compile_programs``."""
+    return growth_rank(graph, statistics, costs)
+
+
+def _tree_plan(tree: Tree, kept: Iterable[int]) -> TreePlan:
+    return TreePlan(tree, frozenset(frozenset(streams_of(mask)) for mask in kept))

@@ -1,0 +1,277 @@
+"""``replay``: a query over finite tables, in process, exactly as it would run over streams."""
+
+from __future__ import annotations
+
+import time as clock
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from thalweg import cql as language
+from thalweg.arrivals import Arrivals, arrivals, slices
+from thalweg.cql.query import Query
+from thalweg.engine.bucket import Batch, Bucket, open_bucket
+from thalweg.engine.compilation import ready_kernels
+from thalweg.engine.kernels.join import FOREVER
+from thalweg.engine.payload import TablePayload
+from thalweg.engine.sampling import sample
+from thalweg.errors import InputError, PlanError, QueryError
+from thalweg.options import Options
+from thalweg.plan.join_graph import JoinGraph
+from thalweg.plan.search import choose_plan, rank, resolve_plan
+from thalweg.plan.statistics import Statistics
+from thalweg.plan.tree import Plan, format_node, format_plan
+
+Progress = Callable[[int, int], None]
+"""Told the tuples processed so far, and how many there are."""
+Transitions = Sequence[tuple[int, str]]
+"""(position, plan text): the plan from the tuple at this position of the total order on."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateSize:
+    """What a base window or a kept state holds; ``live_keys`` is None where every key is live."""
+
+    name: str
+    tuples: int
+    live_keys: int | None
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlanUse:
+    """A plan, and the position of the first tuple that ran under it."""
+
+    position: int
+    plan: str
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What happened in a replay; mappings are by alias.
+
+    Attributes:
+        query: its name.
+        tuples_in: rows that took part.
+        results: rows emitted.
+        late: rows that came too late to take part.
+        bad: rows without an event time.
+        states: base windows and kept states at the end of the input, before time ran out for their tuples.
+        plans: the plans used.
+        seconds: wall time, without compiling.
+        compile_seconds: spent on compiling kernels, or on loading them.
+        probes, stored, completions: work of the join.
+    """
+
+    query: str
+    tuples_in: dict[str, int]
+    results: int
+    late: dict[str, int]
+    bad: dict[str, int]
+    states: tuple[StateSize, ...]
+    plans: tuple[PlanUse, ...]
+    seconds: float
+    compile_seconds: float
+    probes: int
+    stored: int
+    completions: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayResult:
+    """The answer, what happened, and (if asked for) the late rows by alias."""
+
+    table: pa.Table
+    summary: Summary
+    late: dict[str, pa.Table] = field(default_factory=dict)
+
+
+def replay(
+    cql: str,
+    streams: Mapping[str, Any],
+    *,
+    time: str | Mapping[str, str] = "ts",
+    options: Options | Mapping[str, Any] | None = None,
+    transitions: Transitions | None = None,
+) -> pa.Table:
+    """Answer a query over finite tables.
+
+    Args:
+        cql: the query text.
+        streams: a table per stream: pyarrow, pandas, polars, anything that speaks Arrow, or a mapping of columns.
+        time: the event time column; or a mapping from streams to theirs.
+        options: :class:`thalweg.Options`, or a mapping of the same names.
+        transitions: (position, plan) pairs: plans to change to while it runs.
+
+    Returns:
+        The results in time order.
+
+    >>> trades = {"ts": [1_000_000, 4_000_000], "sym": ["x", "y"], "px": [10, 20]}
+    >>> quotes = {"ts": [2_000_000, 9_000_000], "sym": ["x", "y"], "bid": [9, 19]}
+    >>> text = "SELECT t.sym, px, bid FROM trades t [RANGE 5 SECONDS], quotes q [RANGE 5 SECONDS] WHERE t.sym = q.sym"
+    >>> replay(text, {"trades": trades, "quotes": quotes}).to_pylist()
+    [{'sym': 'x', 'px': 10, 'bid': 9}]
+    """
+    return run(cql, streams, time=time, options=options, transitions=transitions).table
+
+
+def run(
+    cql: str,
+    streams: Mapping[str, Any],
+    *,
+    time: str | Mapping[str, str] = "ts",
+    options: Options | Mapping[str, Any] | None = None,
+    transitions: Transitions | None = None,
+    query: str | None = None,
+    progress: Progress | None = None,
+) -> ReplayResult:
+    """Like :func:`replay`, with a summary; ``query`` picks one of several named queries of the text."""
+    chosen = Options.of(options)
+    tables = {name: _table(name, table) for name, table in streams.items()}
+    catalog = {name: language.Source(table.schema, _time_column(name, table, time)) for name, table in tables.items()}
+    bound = _pick(language.bind(cql, catalog), query)
+    return _Replay(bound, tables, chosen, transitions or ()).run(progress)
+
+
+class _Replay:
+    def __init__(
+        self, query: Query, tables: Mapping[str, pa.Table], options: Options, transitions: Transitions
+    ) -> None:
+        self.query = query
+        self.options = options
+        lateness = None if options.lateness is None else language.parse_interval(options.lateness)
+        names = list(dict.fromkeys(ref.stream for ref in query.streams))
+        times = {ref.stream: ref.time for ref in query.streams}
+        ordered = arrivals([(name, tables[name], times[name]) for name in names], lateness)
+        self.arrivals: list[Arrivals] = [ordered[names.index(ref.stream)] for ref in query.streams]
+        self.total = sum(len(a) for a in self.arrivals)
+        self.statistics = Statistics.default(query)
+        self.switches = self._check(transitions)
+
+    def _check(self, transitions: Transitions) -> list[tuple[int, str]]:
+        checked = []
+        for position, text in transitions:
+            if not isinstance(position, int) or isinstance(position, bool) or position < 0:
+                raise PlanError(f"a transition happens at a position counted from 0, not {position!r}")
+            if position > self.total:
+                raise PlanError(
+                    f"the transition to '{text}' at position {position} is past the end: the input has {self.total} tuples"
+                )
+            self._resolve(text)
+            checked.append((position, text))
+        return sorted(checked, key=lambda pair: pair[0])
+
+    def _resolve(self, text: str) -> Plan:
+        return resolve_plan(text, self.query, self.statistics, self.options.states)
+
+    def run(self, progress: Progress | None) -> ReplayResult:
+        compile_seconds = ready_kernels()
+        started = clock.perf_counter()
+        self.statistics = Statistics.measure(self.query, sample(self.query, self.arrivals))
+        graph = JoinGraph.of(self.query)
+        if self.options.plan is not None:
+            plan = self._resolve(self.options.plan)
+        else:
+            plan = choose_plan(graph, self.statistics, self.options.states)
+        payloads = [TablePayload(a.table) for a in self.arrivals]
+        bucket = open_bucket(self.query, plan, rank(graph, self.statistics), payloads)
+        plans = [PlanUse(0, format_plan(plan, self.query.aliases))]
+        tables = list(self._tables(bucket, plans, progress))
+        answer = pa.concat_tables([self.query.schema.empty_table(), *tables])
+        aliases = self.query.aliases
+        work = bucket.work
+        return ReplayResult(
+            answer,
+            Summary(
+                query=self.query.name,
+                tuples_in={alias: len(a) for alias, a in zip(aliases, self.arrivals, strict=True)},
+                results=answer.num_rows,
+                late={alias: len(a.late) for alias, a in zip(aliases, self.arrivals, strict=True)},
+                bad={alias: a.bad for alias, a in zip(aliases, self.arrivals, strict=True)},
+                states=self.states,
+                plans=tuple(plans),
+                seconds=clock.perf_counter() - started,
+                compile_seconds=compile_seconds,
+                probes=work.probes,
+                stored=work.stored,
+                completions=work.completions,
+            ),
+            self._late_rows(),
+        )
+
+    def _tables(self, bucket: Bucket, plans: list[PlanUse], progress: Progress | None) -> Iterator[pa.Table]:
+        graph = JoinGraph.of(self.query)
+        switches = list(self.switches)
+        done = 0
+        for cuts, watermark in slices(self.arrivals, self.options.batch_size):
+            bucket.offer([self._batch(a, *cut) for a, cut in zip(self.arrivals, cuts, strict=True)])
+            end = done + sum(b - a for a, b in cuts)
+            while switches and switches[0][0] < end:
+                position, text = switches.pop(0)
+                yield from bucket.advance(position - done)
+                done = position
+                plan = self._resolve(text)
+                bucket.transition(plan, rank(graph, self.statistics))
+                plans.append(PlanUse(position, format_plan(plan, self.query.aliases)))
+            yield from bucket.advance()
+            done = end
+            if watermark == FOREVER:
+                break
+            yield from bucket.settle(watermark)
+            if progress is not None:
+                progress(done, self.total)
+        self.states = tuple(
+            StateSize(format_node(size.node, self.query.aliases), size.tuples, size.live_keys, size.bytes)
+            for size in bucket.sizes()
+        )
+        yield from bucket.close()
+        if progress is not None:
+            progress(done, self.total)
+
+    def _batch(self, stream: Arrivals, start: int, end: int) -> Batch | None:
+        if start == end:
+            return None
+        return Batch(stream.slice(start, end), stream.times[start:end], stream.rows[start:end])
+
+    def _late_rows(self) -> dict[str, pa.Table]:
+        if self.options.late_rows != "table":
+            return {}
+        return {
+            alias: a.table.take(pa.array(a.late)) for alias, a in zip(self.query.aliases, self.arrivals, strict=True)
+        }
+
+
+def _table(name: str, table: Any) -> pa.Table:
+    if isinstance(table, pa.Table):
+        return table
+    try:
+        return pa.table(table)
+    except (TypeError, ValueError, pa.ArrowException) as error:
+        raise InputError(
+            f"stream '{name}' is a {type(table).__name__} that cannot be read as a table ({error}). "
+            "Pass a pyarrow Table, a data frame, or a mapping of columns."
+        ) from error
+
+
+def _time_column(name: str, table: pa.Table, time: str | Mapping[str, str]) -> str:
+    column = time if isinstance(time, str) else time.get(name, "ts")
+    if column not in table.column_names:
+        raise InputError(
+            f"stream '{name}' has no column '{column}' to take its event time from. "
+            f"Its columns are {', '.join(table.column_names)}. Say which one it is with time=..."
+        )
+    return column
+
+
+def _pick(queries: Sequence[Query], name: str | None) -> Query:
+    names = ", ".join(query.name for query in queries)
+    if name is None:
+        if len(queries) != 1:
+            raise QueryError(f"the text has {len(queries)} queries ({names})", None, "Say which one to replay.")
+        return queries[0]
+    for query in queries:
+        if query.name == name:
+            return query
+    raise QueryError(f"the text has no query '{name}'", None, f"Its queries are {names}.")
