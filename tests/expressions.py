@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from decimal import Decimal
-from typing import Literal
+from typing import Any, Literal
 
 Value = None | bool | int | float | str | Decimal | datetime.date
 """A plain value; timestamps are integers, microseconds since 1970."""
@@ -27,6 +27,10 @@ class Spec:
             if value != field.default:
                 shown.append(f"{field.name}={value!r}")
         return f"{type(self).__name__}({', '.join(shown)})"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What Hypothesis prints for a failing test: the same."""
+        printer.text(repr(self))
 
 
 @dataclass(frozen=True, repr=False)

@@ -63,23 +63,31 @@ def same_partition(case: Case, item: Item, window: Rows, one: int, other: int) -
 
 
 def arrivals(case: Case) -> list[list[tuple[int, int]]]:
-    """Per item the (row, time) pairs that are neither bad (no time) nor late."""
-    sources = [case.source(item) for item in case.items]
+    """Per item the (row, time) pairs that are neither bad (no time) nor late.
+
+    Lateness is a matter of the source: a row is late for all items that read it, or for none.
+    """
+    names = list(dict.fromkeys(item.stream for item in case.items))
+    sources = [next(stream for stream in case.streams if stream.name == name) for name in names]
     timed = [[(i, row[s.position(TIME)]) for i, row in enumerate(s.rows)] for s in sources]
     good = [[(row, time) for row, time in rows if isinstance(time, int)] for rows in timed]
-    if case.lateness is None:
-        return good
+    kept = good if case.lateness is None else in_time(good, case.lateness)
+    return [kept[names.index(item.stream)] for item in case.items]
+
+
+def in_time(streams: list[list[tuple[int, int]]], lateness: int) -> list[list[tuple[int, int]]]:
+    """The (row, time) pairs that the watermark has not passed when they arrive."""
     queue = []
-    for s, rows in enumerate(good):
+    for s, rows in enumerate(streams):
         for n, (row, time) in enumerate(rows):
             moment = max(t for _, t in rows[: n + 1])
             queue.append((moment, s, n, row, time))
-    delivered: list[list[int]] = [[] for _ in good]
-    kept: list[list[tuple[int, int]]] = [[] for _ in good]
+    delivered: list[list[int]] = [[] for _ in streams]
+    kept: list[list[tuple[int, int]]] = [[] for _ in streams]
     for _, s, _, row, time in sorted(queue):
         marks = [
-            NEVER if len(done) == len(rows) else max(done) - case.lateness if done else -NEVER
-            for done, rows in zip(delivered, good, strict=True)
+            NEVER if len(done) == len(rows) else max(done) - lateness if done else -NEVER
+            for done, rows in zip(delivered, streams, strict=True)
         ]
         if time >= min(marks):
             kept[s].append((row, time))
@@ -130,11 +138,20 @@ def time_bounds(case: Case, written: Sequence[Window | None]) -> dict[tuple[str,
     return bound
 
 
+def contradictory(case: Case) -> bool:
+    """Whether windows and interval predicates exclude each other, so that no result can exist."""
+    bound = time_bounds(case, [item.window or case.window for item in case.items])
+    return any(bound[item.alias, item.alias] < 0 for item in case.items)
+
+
 def constraints(pred: Pred) -> Iterator[tuple[str, str, int]]:
     """``(x, y, most)`` for each bound ``t_y - t_x <= most`` that a predicate on event times gives."""
     if isinstance(pred, Between):
         yield from constraints(Cmp("<=", pred.low, pred.inner))
         yield from constraints(Cmp("<=", pred.inner, pred.high))
+    elif isinstance(pred, Cmp) and pred.op == "=":
+        yield from constraints(Cmp("<=", pred.left, pred.right))
+        yield from constraints(Cmp("<=", pred.right, pred.left))
     elif isinstance(pred, Cmp) and pred.op in (">", ">="):
         yield from constraints(Cmp({">": "<", ">=": "<="}[pred.op], pred.right, pred.left))
     elif isinstance(pred, Cmp) and pred.op in ("<", "<="):

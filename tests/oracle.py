@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -142,20 +142,27 @@ def changes(case: Case) -> Iterator[Change]:
         return difference(case)
     if case.aggregated:
         return aggregates(case)
-    return (Change(r.enter, r.leave, columns_of(case, case.items, r.rows)) for r in results(case))
+    columns_of = reader(case, case.items)
+    return (Change(r.enter, r.leave, columns_of(r.rows)) for r in results(case))
 
 
-def columns_of(case: Case, items: Sequence[Item], rows: Sequence[int]) -> dict[Expr, Value]:
-    env: dict[Expr, Value] = {}
-    for item, row in zip(items, rows, strict=True):
-        env.update(zip(cols(case, item), case.source(item).rows[row], strict=True))
-    return env
+def reader(case: Case, items: Sequence[Item]) -> Callable[[Sequence[int]], dict[Expr, Value]]:
+    """A function that reads all columns of a combination of rows."""
+    sources = [(cols(case, item), case.source(item).rows) for item in items]
+
+    def columns_of(rows: Sequence[int]) -> dict[Expr, Value]:
+        env: dict[Expr, Value] = {}
+        for (names, table), row in zip(sources, rows, strict=True):
+            env.update(zip(names, table[row], strict=True))
+        return env
+
+    return columns_of
 
 
 def aggregates(case: Case) -> Iterator[Change]:
     """The relation recomputed at every instant; a row stays as long as keys and aggregates do."""
     found = results(case)
-    envs = [columns_of(case, case.items, r.rows) for r in found]
+    envs = list(map(reader(case, case.items), (r.rows for r in found)))
     keys = [tuple(identity(evaluate(key, env)) for key in case.group_by) for env in envs]
     nodes = [part for out in case.select if not isinstance(out, Star) for part in parts(out.expr)]
     nodes += list(parts(case.having)) if case.having else []
@@ -220,7 +227,8 @@ def difference(case: Case) -> Iterator[Change]:
     sides: list[list[tuple[Tuple, Env]]] = []
     for item, mine in zip(case.items, tuples(case), strict=True):
         selection = [pred for pred in case.where if aliases_of(pred) == {item.alias}]
-        rows = [(t, columns_of(case, [item], [t.row])) for t in mine]
+        columns_of = reader(case, [item])
+        rows = [(t, columns_of([t.row])) for t in mine]
         sides.append([(t, env) for t, env in rows if all(holds(pred, env) for pred in selection)])
     for x, env in sides[0]:
         key = key_of(case, 0, env)

@@ -104,6 +104,11 @@ class TestTimesOfText:
         assert column.type == pa.timestamp("us")
         assert column.cast(pa.int64()).to_pylist() == [micros]
 
+    def test_the_time_column_is_found_without_regard_to_case(self, tmp_path: Path) -> None:
+        file = tmp_path / "t.csv"
+        file.write_text("TS\n1970-01-02\n")
+        assert read_table(file, time="ts").column("TS").type == pa.timestamp("us")
+
     def test_a_header_alone_has_a_typed_time_column(self, tmp_path: Path) -> None:
         file = tmp_path / "t.csv"
         file.write_text("k,ts\n")

@@ -1,1 +1,33 @@
-"""Thalweg: windowed joins of many streams whose plan keeps changing to the best one while they run."""
+"""Thalweg: windowed joins of many streams whose plan keeps changing to the best one while they run.
+
+>>> import thalweg
+>>> thalweg.replay("SELECT a.k FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.k = b.k",
+...     {"a": {"ts": [0], "k": [7]}, "b": {"ts": [5], "k": [7]}}).to_pylist()
+[{'k': 7}]
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from thalweg.errors import ThalwegError
+    from thalweg.options import Options
+    from thalweg.replayer import replay
+
+__version__ = "0.1.0"
+__all__ = ["Options", "ThalwegError", "__version__", "replay"]
+
+# Each name is loaded when it is first used, so that `import thalweg` costs next to nothing.
+_HOMES = {"Options": "thalweg.options", "ThalwegError": "thalweg.errors", "replay": "thalweg.replayer"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'thalweg' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -22,6 +22,7 @@ class Arrivals:
         rows: where each of them stands in the table.
         bad: rows without an event time.
         late: where the rows stand that came after the watermark had passed them.
+
     """
 
     table: pa.Table

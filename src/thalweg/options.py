@@ -29,6 +29,7 @@ class Options:
 
     >>> Options(states="all").states
     'all'
+
     """
 
     plan: str | None = None

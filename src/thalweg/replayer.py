@@ -12,11 +12,12 @@ import pyarrow as pa
 from thalweg import cql as language
 from thalweg.arrivals import Arrivals, arrivals, slices
 from thalweg.cql.query import Query
-from thalweg.engine.bucket import Batch, Bucket, open_bucket
+from thalweg.engine.batch import Batch
+from thalweg.engine.bucket import Bucket, open_bucket
 from thalweg.engine.compilation import ready_kernels
-from thalweg.engine.kernels.join import FOREVER
+from thalweg.engine.kernels.join import FOREVER, Int64s
 from thalweg.engine.payload import TablePayload
-from thalweg.engine.sampling import sample
+from thalweg.engine.sampling import SAMPLE_ROWS, sample
 from thalweg.errors import InputError, PlanError, QueryError
 from thalweg.options import Options
 from thalweg.plan.join_graph import JoinGraph
@@ -63,6 +64,7 @@ class Summary:
         seconds: wall time, without compiling.
         compile_seconds: spent on compiling kernels, or on loading them.
         probes, stored, completions: work of the join.
+
     """
 
     query: str
@@ -113,6 +115,7 @@ def replay(
     >>> text = "SELECT t.sym, px, bid FROM trades t [RANGE 5 SECONDS], quotes q [RANGE 5 SECONDS] WHERE t.sym = q.sym"
     >>> replay(text, {"trades": trades, "quotes": quotes}).to_pylist()
     [{'sym': 'x', 'px': 10, 'bid': 9}]
+
     """
     return run(cql, streams, time=time, options=options, transitions=transitions).table
 
@@ -147,6 +150,7 @@ class _Replay:
         ordered = arrivals([(name, tables[name], times[name]) for name in names], lateness)
         self.arrivals: list[Arrivals] = [ordered[names.index(ref.stream)] for ref in query.streams]
         self.total = sum(len(a) for a in self.arrivals)
+        self.graph = JoinGraph.of(query)
         self.statistics = Statistics.default(query)
         self.switches = self._check(transitions)
 
@@ -157,27 +161,26 @@ class _Replay:
                 raise PlanError(f"a transition happens at a position counted from 0, not {position!r}")
             if position > self.total:
                 raise PlanError(
-                    f"the transition to '{text}' at position {position} is past the end: the input has {self.total} tuples"
+                    f"the transition to '{text}' at position {position} is past the end: "
+                    f"the input has {self.total} tuples"
                 )
             self._resolve(text)
             checked.append((position, text))
         return sorted(checked, key=lambda pair: pair[0])
 
     def _resolve(self, text: str) -> Plan:
-        return resolve_plan(text, self.query, self.statistics, self.options.states)
+        if self.query.kind == "difference":
+            raise PlanError(f"plan '{text}': query '{self.query.name}' is a set difference and has no join plan")
+        return resolve_plan(text, self.graph, self.query.aliases, self.statistics, self.options.states)
 
     def run(self, progress: Progress | None) -> ReplayResult:
         compile_seconds = ready_kernels()
         started = clock.perf_counter()
-        self.statistics = Statistics.measure(self.query, sample(self.query, self.arrivals))
-        graph = JoinGraph.of(self.query)
-        if self.options.plan is not None:
-            plan = self._resolve(self.options.plan)
-        else:
-            plan = choose_plan(graph, self.statistics, self.options.states)
+        self.statistics = Statistics.measure(self.query, sample(self.query, [_beginning(a) for a in self.arrivals]))
+        plan = self._first_plan()
         payloads = [TablePayload(a.table) for a in self.arrivals]
-        bucket = open_bucket(self.query, plan, rank(graph, self.statistics), payloads)
-        plans = [PlanUse(0, format_plan(plan, self.query.aliases))]
+        bucket = open_bucket(self.query, plan, rank(self.graph, self.statistics), payloads)
+        plans = [] if plan is None else [PlanUse(0, format_plan(plan, self.query.aliases))]
         tables = list(self._tables(bucket, plans, progress))
         answer = pa.concat_tables([self.query.schema.empty_table(), *tables])
         aliases = self.query.aliases
@@ -201,19 +204,25 @@ class _Replay:
             self._late_rows(),
         )
 
+    def _first_plan(self) -> Plan | None:
+        if self.options.plan is not None:
+            return self._resolve(self.options.plan)
+        if self.query.kind == "difference":
+            return None
+        return choose_plan(self.graph, self.statistics, self.options.states)
+
     def _tables(self, bucket: Bucket, plans: list[PlanUse], progress: Progress | None) -> Iterator[pa.Table]:
-        graph = JoinGraph.of(self.query)
         switches = list(self.switches)
         done = 0
         for cuts, watermark in slices(self.arrivals, self.options.batch_size):
-            bucket.offer([self._batch(a, *cut) for a, cut in zip(self.arrivals, cuts, strict=True)])
+            bucket.offer([_batch(a, *cut) for a, cut in zip(self.arrivals, cuts, strict=True)])
             end = done + sum(b - a for a, b in cuts)
             while switches and switches[0][0] < end:
                 position, text = switches.pop(0)
                 yield from bucket.advance(position - done)
                 done = position
                 plan = self._resolve(text)
-                bucket.transition(plan, rank(graph, self.statistics))
+                bucket.transition(plan, rank(self.graph, self.statistics))
                 plans.append(PlanUse(position, format_plan(plan, self.query.aliases)))
             yield from bucket.advance()
             done = end
@@ -230,17 +239,22 @@ class _Replay:
         if progress is not None:
             progress(done, self.total)
 
-    def _batch(self, stream: Arrivals, start: int, end: int) -> Batch | None:
-        if start == end:
-            return None
-        return Batch(stream.slice(start, end), stream.times[start:end], stream.rows[start:end])
-
     def _late_rows(self) -> dict[str, pa.Table]:
         if self.options.late_rows != "table":
             return {}
         return {
             alias: a.table.take(pa.array(a.late)) for alias, a in zip(self.query.aliases, self.arrivals, strict=True)
         }
+
+
+def _batch(stream: Arrivals, start: int, end: int) -> Batch | None:
+    if start == end:
+        return None
+    return Batch(stream.slice(start, end), stream.times[start:end], stream.rows[start:end])
+
+
+def _beginning(stream: Arrivals) -> tuple[pa.Table, Int64s]:
+    return stream.slice(0, SAMPLE_ROWS), stream.times[:SAMPLE_ROWS]
 
 
 def _table(name: str, table: Any) -> pa.Table:

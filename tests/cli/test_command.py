@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from importlib.metadata import version
 from pathlib import Path
 
@@ -68,7 +67,7 @@ def test_errors_go_to_stderr(shop: Path) -> None:
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 def test_an_interruption_ends_cleanly(shop: Path) -> None:
-    """Interrupted while it waits for its query on stdin, when it is surely inside the command."""
+    """Interrupted while it waits for its query, so that it is surely inside the command."""
     os.mkfifo(shop / "fifo.cql")
     process = subprocess.Popen(  # noqa: S603
         [COMMAND, "replay", shop / "fifo.cql", "--source", f"A={shop}/a.csv"],
@@ -78,7 +77,6 @@ def test_an_interruption_ends_cleanly(shop: Path) -> None:
     )
     try:
         with (shop / "fifo.cql").open("wb", buffering=0):  # returns when the command has opened it to read
-            time.sleep(0.1)
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=30)
     finally:

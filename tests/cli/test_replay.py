@@ -100,7 +100,7 @@ class TestSummary:
         assert result.exit_code == 0, result.output
         rows = [line.split() for line in result.stdout.splitlines()]
         assert ["stream", "tuples", "in", "late", "bad"] in rows
-        assert [row for row in rows if row[:1] == ["B"] and len(row) == 4][0][2:] == ["0", "1"]
+        assert next(row for row in rows if row[:1] == ["B"] and len(row) == 4)[2:] == ["0", "1"]
         assert ["0", "(A", "B)", "C"] in rows
         assert ["4", "(B", "C)", "A"] in rows
         assert any(row[:1] == ["B⋈C"] for row in rows)
@@ -113,7 +113,7 @@ class TestSummary:
         result = thalweg("replay", shop / "abc.cql", *sources, *late)
         assert result.exit_code == 0, result.output
         rows = [line.split() for line in result.stdout.splitlines()]
-        assert [row for row in rows if row[:1] == ["A"] and len(row) == 4][0][2] == "1"
+        assert next(row for row in rows if row[:1] == ["A"] and len(row) == 4)[2] == "1"
         assert [file.name for file in (shop / "late").iterdir()] == ["A.parquet"]
         assert pq.read_table(shop / "late" / "A.parquet").column("x").to_pylist() == [40]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -141,7 +142,7 @@ def naive_sum(values: list[Any]) -> Any:
         try:
             return float(total)
         except OverflowError:
-            return math.copysign(math.inf, total)
+            return math.inf if total > 0 else -math.inf
     return sum(values[1:], values[0])
 
 
@@ -163,8 +164,8 @@ def naive_value(c: AggregateCall, arguments: list[Any]) -> Any:
 
 def plain(value: Any) -> Any:
     """Equal for equal values, whatever they are written as."""
-    if isinstance(value, float) and math.isnan(value):
-        return "NaN"
+    if isinstance(value, float):
+        return "NaN" if math.isnan(value) else value + 0.0
     return Fraction(value) if isinstance(value, Decimal) else value
 
 
@@ -215,8 +216,6 @@ def run(
         for i, c in enumerate(calls):
             if c.argument_type is not None:
                 columns[f"__x{i}"] = pa.array([r.arguments[i] for r in entering], c.argument_type)
-        if not columns:
-            columns["unused"] = pa.nulls(len(entering))
         times, table = running.apply(
             np.array([event.time for event in batch], np.int64),
             np.array([event.sign for event in batch], np.int8),
@@ -242,10 +241,10 @@ def check(data: st.DataObject, chosen: list[tuple[AggregateCall, Any]]) -> None:
     cuts = data.draw(st.sets(st.integers(0, 16)))
     calls = [c for c, _ in chosen]
     found = run(events, calls, [key[0] for key in keys], output, cuts)
-    assert sorted(map(repr, found)) == sorted(map(repr, naive(events, calls, bool(keys), output)))
+    assert Counter(found) == Counter(naive(events, calls, bool(keys), output))
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)  # the first call compiles
 @given(st.data())
 def test_any_aggregates_match_recomputation(data: st.DataObject) -> None:
     check(data, data.draw(st.lists(st.sampled_from(CALLS), max_size=3)))
@@ -254,7 +253,7 @@ def test_any_aggregates_match_recomputation(data: st.DataObject) -> None:
 @pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize("chosen", CALLS, ids=lambda c: f"{c[0].function}-{c[0].argument_type}")
 def test_each_aggregate_matches_recomputation(chosen: tuple[AggregateCall, Any], compiled: bool) -> None:
-    @settings(max_examples=25 if compiled else 5)
+    @settings(max_examples=25 if compiled else 5, deadline=None)
     @given(st.data())
     def matches(data: st.DataObject) -> None:
         with nullcontext() if compiled else uncompiled(kernels):
@@ -267,8 +266,7 @@ def sums_of(values: list[float], function: str = "SUM") -> list[float]:
     """The sum after each of these values, then after each left again, oldest first."""
     running = RunningAggregation(aggregation([call(function, DOUBLE, DOUBLE)], []), Output.ISTREAM)
     n = len(values)
-    # COUNT-like bookkeeping is not shown, so equal consecutive sums are not either: apply one by one.
-    shown: list[float] = []
+    shown: list[float] = []  # a sum that stays the same is not emitted
     for i in range(2 * n):
         rows = pa.table({"__x0": pa.array(values[i : i + 1], DOUBLE)})
         sign = 1 if i < n else -1
@@ -277,6 +275,7 @@ def sums_of(values: list[float], function: str = "SUM") -> list[float]:
     return shown
 
 
+@settings(deadline=None)
 @given(st.lists(DOUBLES.filter(lambda x: abs(x) < 1e300), min_size=1, max_size=20))
 def test_sum_of_doubles_is_fsum_of_the_window(values: list[float]) -> None:
     n = len(values)
@@ -310,8 +309,7 @@ def test_a_sum_out_of_range_is_an_infinity_until_values_leave() -> None:
 
 def apply(running: RunningAggregation, events: list[tuple[int, int, int]], **columns: pa.Array) -> list[Any]:
     times, signs, slots = zip(*events, strict=True)
-    table = pa.table(columns) if columns else pa.table({"unused": pa.nulls(sum(s > 0 for s in signs))})
-    found, rows = running.apply(np.array(times), np.array(signs, np.int8), np.array(slots), table)
+    found, rows = running.apply(np.array(times), np.array(signs, np.int8), np.array(slots), pa.table(columns))
     return [(t, *row.values()) for t, row in zip(found.tolist(), rows.to_pylist(), strict=True)]
 
 
@@ -396,7 +394,7 @@ def test_memory_follows_what_is_alive_not_what_has_been() -> None:
         (
             pa.decimal128(38, 0),
             pa.decimal128(38, 0),
-            [-Decimal("9" * 38)] * 4,
+            [Decimal("-" + "9" * 38)] * 4,
             r"-399999999999999999999999999999999999996 does not fit",
         ),
     ],

@@ -6,7 +6,7 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thalweg.engine.interner import Interner
@@ -45,6 +45,7 @@ def same(value: object) -> object:
     return value
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_codes_are_equal_exactly_when_keys_are(data: st.DataObject) -> None:
     names = data.draw(st.lists(st.sampled_from(sorted(COLUMNS)), min_size=1, max_size=3))

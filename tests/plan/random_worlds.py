@@ -9,6 +9,10 @@ from thalweg.plan.statistics import Statistics
 from thalweg.plan.tree import Join, Leaf, LinearPlan, Node, Tree, TreePlan, state_nodes
 
 
+def seeded(seed: int) -> random.Random:
+    return random.Random(seed)  # noqa: S311 - worlds to test plans on, no secrets
+
+
 def random_graph(rng: random.Random, streams: int, theta_share: float = 0.2) -> JoinGraph:
     """A connected graph: a random spanning tree of predicates, and some more."""
     classes: list[set[int]] = []

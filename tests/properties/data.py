@@ -66,7 +66,7 @@ class Clock:
         for gap in pick.numbers(4, least=pick.one(0, 5, 8), most=12):
             instants.append(instants[-1] + (1, 2, 3, 5)[gap] * unit)
         # The more streams, the wider the windows: otherwise almost no combination would be alive at once.
-        return Clock(unit, tuple(instants), (8, 3, 1, 5, 13, 21, 34) if joined < 4 else (13, 8, 3, 21, 34))
+        return Clock(unit, tuple(instants), (8, 3, 1, 5, 13, 21, 34) if joined < 4 else (13, 8, 21, 34, 3))
 
     def span(self, pick: Pick) -> int:
         """A length that instants can be exactly apart, or one microsecond beside it."""
@@ -89,15 +89,15 @@ class Column:
 
 
 def a_stream(
-    pick: Pick, name: str, columns: tuple[Column, ...], clock: Clock, joined: int, *, disorder: bool, sparse: bool
+    pick: Pick, name: str, columns: tuple[Column, ...], clock: Clock, joined: int, *, disorder: bool, full: bool
 ) -> Stream:
     """One stream with these columns; sorted by time unless ``disorder``."""
     types = [pick.one(*FAMILIES[column.family]) for column in columns]
     pools = [column.pool(type_, clock) for column, type_ in zip(columns, types, strict=True)]
     times: tuple[Value, ...] = (*clock.instants, None) if pick.chance(8) else clock.instants
     order = pick.one("jittered", "jittered", "shuffled") if disorder else "sorted"
-    limit = ROWS_PER_STREAM[joined]
-    least = pick.one(0, 1, 3) if sparse else limit // 2
+    limit = 0 if pick.chance(40) else ROWS_PER_STREAM[joined]
+    least = limit // 2 if full else min(limit, pick.one(0, 1, 3))
     radices = (len(times), *map(len, pools), 3)
     rows = []
     for number in pick.numbers(prod(radices), least, limit):

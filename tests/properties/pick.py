@@ -27,6 +27,10 @@ class Pick:
         """True once in so many times; shrinks to False."""
         return self.below(one_in) == one_in - 1
 
+    def usually(self, all_but_one_in: int) -> bool:
+        """False once in so many times; shrinks to False too."""
+        return self.below(all_but_one_in) > 0
+
     def below(self, limit: int) -> int:
         return int(self._draw(_INDEX[limit] if limit < len(_INDEX) else st.integers(0, limit - 1)))
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from tests.properties.pick import Pick
 
 
-def a_plan(pick: Pick, aliases: Sequence[str]) -> str:
-    """Any plan that joins these aliases."""
-    form = pick.one("left-deep", "bushy", "linear")
-    if form == "linear" and len(aliases) > 1:
+def a_plan(pick: Pick, aliases: Sequence[str], *, linear: bool) -> str:
+    """Any plan that joins these aliases; a linear order only if it may be one."""
+    form = pick.one("left-deep", "bushy", "linear") if linear and len(aliases) > 1 else pick.one("left-deep", "bushy")
+    if form == "linear":
         orders = {head: pick.order([a for a in aliases if a != head]) for head in aliases}
         return "; ".join(f"{head}: {' '.join(order)}" for head, order in orders.items())
     order = pick.order(aliases)

@@ -37,7 +37,7 @@ def edges(sketch: Sketch, kinds: Sequence[EdgeKind]) -> list[Pred]:
             continue  # nothing links this one: a cross product
         parent = s - 1 if shape == "chain" else 0 if shape == "star" else pick.below(s)
         predicates += edge(sketch, pick.one(*kinds), aliases[parent], aliases[s])
-    for _ in range(pick.one(0, 0, 1, 2)):
+    for _ in range(pick.one(0, 0, 1, 2) if len(aliases) < 5 else pick.one(0, 0, 0, 1)):
         left, right = pick.one(*aliases), pick.one(*aliases)
         if left != right:
             predicates += edge(sketch, pick.one(*kinds), left, right)
@@ -48,6 +48,8 @@ def edge(sketch: Sketch, kind: EdgeKind, left: str, right: str) -> list[Pred]:
     pick = sketch.pick
     if kind == "theta":
         return [theta(sketch, Col(left, sketch.number.name), Col(right, sketch.number.name))]
+    if kind == "time" and pick.chance(6):
+        return [Cmp("=", Col(left, TIME), Col(right, TIME))]
     if kind == "time":
         return [compared(sketch, Col(left, TIME), Col(right, TIME), Interval(sketch.clock.span(pick)))]
     predicates: list[Pred] = []
@@ -61,23 +63,24 @@ def theta(sketch: Sketch, left: Col, right: Col) -> Pred:
     pick, family = sketch.pick, sketch.number.family
     if family == "timestamp":
         return compared(sketch, left, right, Interval(sketch.clock.span(pick)))
-    offset = Lit(pick.one(1.0, 0.5, 2.0), "double") if family in ("double", "number") else Lit(pick.one(1, 2), "int64")
-    form = pick.one("compared", "distance", "subtracted")
-    if form == "compared":
-        return compared(sketch, left, right, offset)
-    gap = Arith("-", left, right)
-    return Cmp(pick.one("<", "<=", ">", ">="), Abs(gap) if form == "distance" else gap, offset)
+    if family in ("double", "number"):
+        return compared(sketch, left, right, Lit(pick.one(1.0, 0.5, 2.0), "double"))
+    return compared(sketch, left, right, Lit(pick.one(1, 2), "int64"))
 
 
 def compared(sketch: Sketch, left: Col, right: Col, offset: Expr) -> Pred:
-    """One column against the other, perhaps moved by the offset."""
+    """One column against the other, perhaps moved by the offset, or their difference against the offset."""
     pick = sketch.pick
-    form = pick.one("plain", "moved", "between")
+    form = pick.one("plain", "moved", "between", "subtracted", "distance")
+    if form == "between":
+        return Between(left, Arith("-", right, offset) if pick.chance(2) else right, Arith("+", right, offset))
     if form == "plain":
         return Cmp(pick.one("<", "<=", ">", ">=", "<>"), left, right)
+    op = pick.one("<", "<=", ">", ">=")
     if form == "moved":
-        return Cmp(pick.one("<", "<=", ">", ">="), left, Arith(pick.one("+", "-"), right, offset))
-    return Between(left, Arith("-", right, offset) if pick.chance(2) else right, Arith("+", right, offset))
+        return Cmp(op, left, Arith(pick.one("+", "-"), right, offset))
+    gap = Arith("-", left, right)
+    return Cmp(op, Abs(gap) if form == "distance" else gap, offset)
 
 
 def interval(sketch: Sketch, time: Col, other: Col, *, both_sides: bool) -> Pred:

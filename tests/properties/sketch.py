@@ -68,7 +68,7 @@ def a_sketch(pick: Pick, size: int, classes: int, domains: tuple[int, ...], *, d
         numeric=True,
     )
     text = (Column("s", "string", 3, pick.chance(4)),) if pick.chance(3) else ()
-    sparse, aliased, disorder = pick.chance(10), pick.chance(2), disorder or pick.chance(4)
+    full, aliased, disorder = pick.usually(10), pick.chance(2), disorder or pick.chance(4)
     streams: list[Stream] = []
     items: list[Item] = []
     for s in range(size):
@@ -77,7 +77,7 @@ def a_sketch(pick: Pick, size: int, classes: int, domains: tuple[int, ...], *, d
         else:
             name = f"S{s}"
             columns = (*keys, number, *text)
-            streams.append(a_stream(pick, name, columns, clock, size, disorder=disorder, sparse=sparse))
+            streams.append(a_stream(pick, name, columns, clock, size, disorder=disorder, full=full))
         again = any(item.stream == name for item in items)
         items.append(Item(name, "abcdef"[s] if aliased or again else name))
     key_ops = tuple(pick.one("=", "=", "=", "=", "<=>", "either") for _ in keys)

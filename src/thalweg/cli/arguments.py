@@ -1,11 +1,27 @@
-"""Arguments of the form ``NAME=VALUE`` and ``POSITION:PLAN``."""
+"""Options that several commands share, and arguments of the form ``NAME=VALUE`` and ``POSITION:PLAN``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from typing import Annotated
 
 import typer
+
+ScriptArgument = Annotated[str, typer.Argument(metavar="FILE", help="The query text; - reads it from stdin.")]
+SourceOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--source", metavar="NAME=PATH", help="A stream: .parquet, .csv or .jsonl, a directory of them, or a glob."
+    ),
+]
+TimeOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--time", metavar="COLUMN", help="Event time column: ts for every stream, trades=ts for one. Default: ts."
+    ),
+]
+DebugOption = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
 
 
 class StatesChoice(StrEnum):

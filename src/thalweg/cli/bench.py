@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import json
-import os
 from collections.abc import Mapping
 from itertools import groupby
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from thalweg.cli.arguments import ScaleChoice
+from thalweg.cli.arguments import DebugOption, ScaleChoice
 from thalweg.cli.console import activity, grid, output
 from thalweg.cli.failures import failures
 
@@ -32,7 +31,7 @@ def bench(
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Also write what was measured as JSON.")
     ] = None,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+    debug: DebugOption = False,
 ) -> None:
     """Run an experiment and show what it measured beside the bars it was asked to reach.
 
@@ -56,7 +55,10 @@ def bench(
         with activity() as report:
             document = EXPERIMENTS[name].run(scale.value, report)
         if json_file is not None:
-            write_json(document, json_file)
+            from thalweg.files import atomically
+
+            with atomically(json_file) as partial:
+                partial.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
         print_document(output(), document)
 
 
@@ -65,19 +67,6 @@ def _list(console: Console, summaries: Mapping[str, str]) -> None:
     for name, summary in summaries.items():
         table.add_row(name, summary)
     console.print(table)
-
-
-def write_json(document: Document, file: Path) -> None:
-    """Write a document whole or not at all."""
-    from thalweg.errors import InputError
-
-    partial = file.with_name(f".{file.name}.{os.getpid()}.partial")
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-        partial.replace(file)
-    except OSError as error:
-        raise InputError(f"cannot write {file}: {error.strerror or error}") from error
 
 
 def print_document(console: Console, document: Document) -> None:

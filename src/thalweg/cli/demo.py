@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from thalweg.cli.arguments import DebugOption
 from thalweg.cli.console import activity, grid, output
+from thalweg.cli.explain import statistics_of
 from thalweg.cli.failures import failures
 from thalweg.cli.render import duration, size
 
@@ -22,7 +24,7 @@ _SECOND_US = 1_000_000
 
 def demo(
     seconds: Annotated[int, typer.Option(min=20, metavar="N", help="Seconds of generated stream time.")] = 60,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+    debug: DebugOption = False,
 ) -> None:
     """Watch a join change its plan while it runs, and its answer stay the same.
 
@@ -99,17 +101,17 @@ So first ads ⋈ clicks is small and clicks ⋈ orders is large; after noon it i
 
 
 def _explain(console: Console, streams: Mapping[str, pa.Table]) -> None:
-    from thalweg import cql
     from thalweg.cli import demo_data as shop
+    from thalweg.cql import Source, bind
     from thalweg.plan.explain import explain_text
-    from thalweg.plan.tree import TreePlan, parse_plan
+    from thalweg.plan.join_graph import JoinGraph
+    from thalweg.plan.search import resolve_plan
 
-    catalog = {name: cql.Source(table.schema, "ts") for name, table in streams.items()}
-    (query,) = cql.bind(shop.QUERY, catalog)
-    plan = parse_plan(shop.BEFORE_NOON, query.aliases)
-    assert isinstance(plan, TreePlan)
+    (query,) = bind(shop.QUERY, {name: Source(table.schema, "ts") for name, table in streams.items()})
+    statistics = statistics_of(query, streams)
+    plan = resolve_plan(shop.BEFORE_NOON, JoinGraph.of(query), query.aliases, statistics, "all")
     _headline(console, "The plan for the morning")
-    console.print(explain_text(query, plan.keeping_all()))
+    console.print(explain_text(query, plan, statistics).rstrip(), soft_wrap=True)
 
 
 def _show_runs(console: Console, noon: int, runs: Mapping[str, ReplayResult]) -> None:

@@ -3,45 +3,55 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from thalweg.cli.arguments import named, time_columns
+from thalweg.cli.arguments import (
+    DebugOption,
+    ScriptArgument,
+    SourceOption,
+    StatesChoice,
+    TimeOption,
+    named,
+    time_columns,
+)
 from thalweg.cli.console import output
 from thalweg.cli.failures import failures
-from thalweg.cli.replay import SOURCE_EXAMPLE
+from thalweg.cli.schema import parse_schema
+from thalweg.cli.sources import SOURCE_EXAMPLE, read_sources
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from thalweg.cql.query import Query
+    from thalweg.plan.statistics import Statistics
+    from thalweg.plan.tree import Plan
 
 SCHEMA_EXAMPLE = "trades='sym STRING, price DOUBLE, ts TIMESTAMP'"
 
 
 def explain(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="The query text; - reads it from stdin.")],
-    source: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=PATH", help="A stream: .parquet, .csv or .jsonl, a directory of them, or a glob."),
-    ] = None,
+    file: ScriptArgument,
+    source: SourceOption = None,
     schema: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=COLUMNS", help="A stream without data, as in trades='sym STRING, ts TIMESTAMP'."),
     ] = None,
-    time: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COLUMN", help="Event time column: ts for every stream, trades=ts for one. Default: ts."),
-    ] = None,
+    time: TimeOption = None,
     plan: Annotated[
         str | None, typer.Option(metavar="PLAN", help='Explain this plan, such as "(A B) C", not the planner\'s.')
     ] = None,
+    states: Annotated[StatesChoice, typer.Option(help="Which intermediate states the plan keeps.")] = StatesChoice.AUTO,
     query: Annotated[str | None, typer.Option(metavar="NAME", help="Only this query of the file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: an array with one object per query.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+    debug: DebugOption = False,
 ) -> None:
     """Show what a query means and how it would run, without running it.
 
-    Streams come from files (--source) or are just described (--schema).
+    Streams come from files (--source), whose contents guide the planner, or are just described
+    (--schema).
 
     \b
     Example:
@@ -53,5 +63,58 @@ def explain(
     for name in paths.keys() & described.keys():
         raise typer.BadParameter(f"'{name}' also has a --source, which has its own schema.", param_hint="--schema")
     times = time_columns(time or [], [*paths, *described])
+    schemas = {name: parse_schema(name, text) for name, text in described.items()}
     with failures(debug=debug) as report:
+        from thalweg.cql import Source, bind
+        from thalweg.plan.explain import explain_json, explain_text
+
         cql = report.read_script(file)
+        tables = read_sources(paths, times)
+        schemas |= {name: table.schema for name, table in tables.items()}
+        bound = _wanted(bind(cql, {name: Source(columns, times[name]) for name, columns in schemas.items()}), query)
+        statistics = [statistics_of(each, tables) for each in bound]
+        plans = [_plan(each, known, plan, states) for each, known in zip(bound, statistics, strict=True)]
+        explained = list(zip(bound, plans, statistics, strict=True))
+        if as_json:
+            documents = [explain_json(*each) for each in explained]
+            typer.echo(json.dumps(documents, indent=2, ensure_ascii=False))
+        else:
+            output().print("\n\n".join(explain_text(*each).rstrip() for each in explained), soft_wrap=True)
+
+
+def _wanted(queries: tuple[Query, ...], name: str | None) -> tuple[Query, ...]:
+    from thalweg.errors import QueryError
+
+    chosen = tuple(query for query in queries if name is None or query.name.lower() == name.lower())
+    if not chosen:
+        names = ", ".join(query.name for query in queries)
+        raise QueryError(f"the text has no query '{name}'", None, f"Its queries are {names}.")
+    return chosen
+
+
+def statistics_of(query: Query, tables: Mapping[str, pa.Table]) -> Statistics:
+    """What the files say about the streams, if there is one for each of them; else assumptions."""
+    from thalweg.arrivals import arrivals
+    from thalweg.engine.sampling import SAMPLE_ROWS, sample
+    from thalweg.plan.statistics import Statistics
+
+    if any(ref.stream not in tables for ref in query.streams):
+        return Statistics.default(query)
+    ordered = arrivals([(ref.stream, tables[ref.stream], ref.time) for ref in query.streams], None)
+    beginnings = [(stream.slice(0, SAMPLE_ROWS), stream.times[:SAMPLE_ROWS]) for stream in ordered]
+    return Statistics.measure(query, sample(query, beginnings))
+
+
+def _plan(query: Query, statistics: Statistics, text: str | None, states: StatesChoice) -> Plan | None:
+    from thalweg.errors import PlanError
+    from thalweg.plan.join_graph import JoinGraph
+    from thalweg.plan.search import choose_plan, resolve_plan
+
+    if query.kind == "difference":
+        if text is not None:
+            raise PlanError(f"{query.name} is an EXCEPT query, which has no plan to choose")
+        return None
+    graph = JoinGraph.of(query)
+    if text is None:
+        return choose_plan(graph, statistics, states.value)
+    return resolve_plan(text, graph, query.aliases, statistics, states.value)

@@ -8,27 +8,29 @@ from urllib.parse import quote
 
 import typer
 
-from thalweg.cli.arguments import StatesChoice, named, switches, time_columns
+from thalweg.cli.arguments import (
+    DebugOption,
+    ScriptArgument,
+    SourceOption,
+    StatesChoice,
+    TimeOption,
+    named,
+    switches,
+    time_columns,
+)
 from thalweg.cli.console import diagnostics, output, progress_bar
 from thalweg.cli.failures import failures
 from thalweg.cli.render import print_preview, print_summary
+from thalweg.cli.sources import SOURCE_EXAMPLE, read_sources
 
 if TYPE_CHECKING:
     from thalweg.replayer import ReplayResult
 
-SOURCE_EXAMPLE = "trades=trades.parquet"
-
 
 def replay(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="The query text; - reads it from stdin.")],
-    source: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=PATH", help="A stream: .parquet, .csv or .jsonl, a directory of them, or a glob."),
-    ] = None,
-    time: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COLUMN", help="Event time column: ts for every stream, trades=ts for one. Default: ts."),
-    ] = None,
+    file: ScriptArgument,
+    source: SourceOption = None,
+    time: TimeOption = None,
     plan: Annotated[
         str | None, typer.Option(metavar="PLAN", help='Initial plan, such as "(A B) C". Default: the planner picks.')
     ] = None,
@@ -53,7 +55,7 @@ def replay(
     late_out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write the late rows here, one parquet file per stream.")
     ] = None,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+    debug: DebugOption = False,
 ) -> None:
     """Run a query over files and show or write its results.
 
@@ -78,7 +80,7 @@ def replay(
     if late_out is not None and lateness is None:
         raise typer.BadParameter("without --lateness no row is late.", param_hint="--late-out")
     with failures(debug=debug) as report:
-        from thalweg.files import format_of, read_table, write_table
+        from thalweg.files import format_of, write_table
 
         if out is not None:
             format_of(out)  # a wrong ending should not cost a run
@@ -93,7 +95,7 @@ def replay(
             late_rows="count" if late_out is None else "table",
             **({} if batch_size is None else {"batch_size": batch_size}),
         )
-        tables = {name: read_table(path, time=times[name]) for name, path in paths.items()}
+        tables = read_sources(paths, times)
         with progress_bar("replay") as progress:
             result = run(
                 cql, tables, time=times, options=options, transitions=transitions, query=query, progress=progress

@@ -81,7 +81,7 @@ _STRUCTURE: tuple[type[exp.Expr], ...] = (
     *(exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseNot, exp.BitwiseLeftShift, exp.BitwiseRightShift),
     *(exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Is, exp.In, exp.Between),
     *(exp.Like, exp.ILike, exp.RegexpLike, exp.Escape, exp.Case, exp.If, exp.Cast, exp.TryCast, exp.Tuple),
-    *(exp.DataType, exp.DataTypeParam, exp.Star),
+    *(exp.DataType, exp.DataTypeParam, exp.Star, exp.HexString),
     *(exp.TsOrDsToDate, exp.TimeStrToTime),  # sqlglot puts these below YEAR, DATEDIFF, DATE_FORMAT ...
 )
 _NAMES: dict[type[exp.Expr], str] = {
@@ -130,7 +130,7 @@ def _check_kind(node: exp.Expr, name: str | None, source: SourceText) -> None:
 
 
 def _unknown(node: exp.Expr, name: str, source: SourceText) -> BindError:
-    close = difflib.get_close_matches(name, [*FUNCTIONS, *AGGREGATES, RESULT_TIME], n=1)
+    close = difflib.get_close_matches(name, [*FUNCTIONS, *AGGREGATES, RESULT_TIME], n=1, cutoff=0.7)
     hint = f"Did you mean {close[0]}?" if close else "Functions are those that Spark and DuckDB share with one meaning."
     return BindError(f"there is no function {name.upper()} here", source.of(node), hint)
 

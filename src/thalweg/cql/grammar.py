@@ -200,12 +200,14 @@ class CqlParser(ExpressionGrammar):
             if self._match(TokenType.COMMA):
                 items.append(self._stream(","))
                 continue
+            start = self._curr
             words: list[str] = []
             while self._word() in unsupported.JOIN_WORDS:
                 words.append(self._word())
                 self._advance()
-                if words[-1] in unsupported.JOINS:
-                    self._unsupported(unsupported.JOINS[words[-1]], self._prev)
+            for kind in unsupported.JOINS:
+                if kind in words:
+                    self._unsupported(unsupported.JOINS[kind], start)
             if not self._match(TokenType.JOIN):
                 if words:
                     self._fail(f"{words[-1]} is followed by JOIN, not by {self._found()}")

@@ -6,9 +6,30 @@ works on them as on any other. Names in them are not resolved yet.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable
+from typing import ClassVar, cast
 
 from sqlglot import exp
+
+
+def as_expression(node: exp.Expr) -> exp.Expression:
+    """The same node: sqlglot's signatures promise less than its trees hold."""
+    return cast("exp.Expression", node)
+
+
+def grouped(node: exp.Expr) -> exp.Expression:
+    """A node that can become an operand: in parentheses if it is an operation itself."""
+    return as_expression(exp.paren(node) if isinstance(node, (exp.Binary, exp.Unary)) else node.copy())
+
+
+def rewrite(tree: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expression:
+    """A tree with ``change`` applied to every node, children before parents."""
+    holder = exp.Paren(this=tree)
+    for node in reversed(list(tree.walk())):
+        changed = change(node)
+        if changed is not node:
+            node.replace(changed)
+    return as_expression(holder.this.pop())
 
 
 class CreateQuery(exp.Expression):

@@ -7,8 +7,7 @@ that finding a type never computes anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -26,29 +25,39 @@ if TYPE_CHECKING:
 TIME_COLUMN = "__time"
 """The column that ``RESULT_TIME()`` stands for."""
 
-_CONFIG = {
+_CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": "false",
     "autoload_known_extensions": "false",
     "autoinstall_known_extensions": "false",
     "python_enable_replacements": "false",
     "threads": "1",
-    "memory_limit": "256MB",  # a constant such as repeat('x', 1000000000) must not take the machine down
+    "memory_limit": "256MB",  # far more than types and constants need
 }
 
 
-@contextmanager
-def open_sandbox() -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection that can only compute."""
-    import duckdb  # here, because importing it takes a tenth of a second
+class Sandbox:
+    """A connection that can only compute, opened when it is first needed (that takes some 15 ms)."""
 
-    connection = duckdb.connect(":memory:", config=_CONFIG)
-    try:
-        connection.execute("SET TimeZone = 'UTC'")
-        connection.execute("PRAGMA disable_optimizer")
-        connection.execute("SET lock_configuration = true")
-        yield connection
-    finally:
-        connection.close()
+    def __init__(self) -> None:
+        self._connection: duckdb.DuckDBPyConnection | None = None
+
+    def __enter__(self) -> Sandbox:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._connection is not None:
+            self._connection.close()
+
+    @property
+    def connection(self) -> duckdb.DuckDBPyConnection:
+        if self._connection is None:
+            import duckdb  # here, because importing it takes a tenth of a second
+
+            self._connection = duckdb.connect(":memory:", config=_CONFIG)
+            self._connection.execute("SET TimeZone = 'UTC'")
+            self._connection.execute("PRAGMA disable_optimizer")
+            self._connection.execute("SET lock_configuration = true")
+        return self._connection
 
 
 class Types:
@@ -60,12 +69,12 @@ class Types:
 
     def __init__(
         self,
-        connection: duckdb.DuckDBPyConnection,
+        sandbox: Sandbox,
         source: SourceText,
         streams: Mapping[str, pa.Schema],
         free: Mapping[str, pa.DataType] | None = None,
     ) -> None:
-        self._connection = connection
+        self._sandbox = sandbox
         self._source = source
         self._streams = streams
         self._free = {TIME_COLUMN: pa.timestamp("us"), **(free or {})}
@@ -73,7 +82,7 @@ class Types:
 
     def with_columns(self, free: Mapping[str, pa.DataType]) -> Types:
         """The same streams, with these columns besides."""
-        return Types(self._connection, self._source, self._streams, free)
+        return Types(self._sandbox, self._source, self._streams, free)
 
     def prime(self, expressions: Iterable[exp.Expr]) -> None:
         """Find the types of many expressions at once; errors wait until one is asked for."""
@@ -104,10 +113,9 @@ class Types:
         """The value of an expression without columns."""
         text = self._text(expression)
         try:
-            row = self._connection.sql(f"SELECT {text}").fetchone()  # noqa: S608 - the text comes from a checked tree
+            return self._sandbox.connection.execute(f"SELECT {text}").fetchall()[0][0]
         except self._errors() as error:
             raise self._complaint(expression, error) from error
-        return row[0] if row else None
 
     def _plain(self, expression: exp.Expr) -> pa.DataType | None:
         while isinstance(expression, exp.Paren):
@@ -135,12 +143,12 @@ class Types:
                     columns.setdefault(column.table, {})[column.name] = kind
         relations = []
         for number, (alias, fields) in enumerate(columns.items()):
-            self._connection.register(f"__s{number}", pa.schema(list(fields.items())).empty_table())
+            self._sandbox.connection.register(f"__s{number}", pa.schema(list(fields.items())).empty_table())
             relations.append(
                 f"__s{number} AS {exp.to_identifier(alias or '__free', quoted=True).sql(dialect='duckdb')}"
             )
         items = ", ".join(f"{self._text(e)} AS c{number}" for number, e in enumerate(expressions))
-        result = self._connection.sql(f"SELECT {items} FROM {', '.join(relations)}")  # noqa: S608 - as above
+        result = self._sandbox.connection.sql(f"SELECT {items} FROM {', '.join(relations)}")  # noqa: S608 - texts come from checked trees
         return [canonical(field.type) for field in result.to_arrow_table().schema]
 
     def _complaint(self, expression: exp.Expr, error: Exception) -> BindError:

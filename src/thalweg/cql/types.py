@@ -12,6 +12,8 @@ from typing import Literal
 import pyarrow as pa
 from sqlglot import exp
 
+from thalweg.cql.nodes import as_expression
+
 Family = Literal[
     "exact", "float", "string", "binary", "boolean", "date", "timestamp", "time", "interval", "null", "nested", "other"
 ]
@@ -128,31 +130,28 @@ def is_numeric(kind: pa.DataType) -> bool:
 def common(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     """The type in which values of two types are compared; None if they cannot be.
 
-    All integers meet in int64 and all floats in float64: comparing is exact there, and
-    classes of equal attributes need no more types than these.
-
     >>> common(pa.int32(), pa.int64()), common(pa.decimal128(10, 2), pa.int32()), common(pa.string(), pa.int32())
     (DataType(int64), Decimal128Type(decimal128(12, 2)), None)
     """
     families = {family(left), family(right)}
+    if left == right:
+        return None if families == {"other"} else left
     if families == {"exact"}:
         return _common_exact(left, right)
     if families <= {"exact", "float"}:
         return pa.float64()
     if families == {"timestamp"}:
-        return left if left == right else pa.timestamp("us")
+        return pa.timestamp("us")
     if families == {"date", "timestamp"}:
         return left if pa.types.is_timestamp(left) else right
     if "null" in families:
         return right if pa.types.is_null(left) else left
-    if len(families) == 1 and left == right and families & {"string", "binary", "boolean", "date", "time", "interval"}:
-        return left
-    return left if left == right and family(left) == "nested" else None
+    return None
 
 
 def _common_exact(left: pa.DataType, right: pa.DataType) -> pa.DataType:
     if pa.types.is_integer(left) and pa.types.is_integer(right):
-        return pa.int64()
+        return max(left, right, key=lambda kind: kind.bit_width)
     shapes = [_digits(kind) for kind in (left, right)]
     scale = max(shape[1] for shape in shapes)
     whole = max(digits - own_scale for digits, own_scale in shapes)
@@ -182,10 +181,10 @@ def has_sql_type(kind: pa.DataType) -> bool:
     return pa.types.is_decimal(kind) or kind in _SQL_TYPES
 
 
-def cast_to(expression: exp.Expression, current: pa.DataType, target: pa.DataType) -> exp.Expression:
+def cast_to(expression: exp.Expr, current: pa.DataType, target: pa.DataType) -> exp.Expression:
     """``expression`` converted to ``target``, unless it is of that type already."""
     if current == target or not has_sql_type(target):
-        return expression
+        return as_expression(expression)
     cast = exp.Cast(this=expression, to=sql_type(target))
     start = expression.meta.get("start")
     if start is not None:

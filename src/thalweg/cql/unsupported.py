@@ -53,17 +53,17 @@ CLAUSES: dict[str, tuple[str, str]] = {
 }
 
 _INNER_HINT = "Only inner joins are: write JOIN ... ON, JOIN ... USING or CROSS JOIN."
-JOINS: dict[str, tuple[str, str]] = {
-    "LEFT": ("left outer joins are", _INNER_HINT),
-    "RIGHT": ("right outer joins are", _INNER_HINT),
-    "FULL": ("full outer joins are", _INNER_HINT),
-    "OUTER": ("outer joins are", _INNER_HINT),
+JOINS: dict[str, tuple[str, str]] = {  # the most telling word first: LEFT SEMI JOIN is a semi join
     "SEMI": ("semi joins are", _INNER_HINT),
     "ANTI": ("anti joins are", "Write EXCEPT for what has no partner."),
     "NATURAL": ("natural joins are", "Name the columns: JOIN ... USING (column, ...)."),
     "ASOF": ("ASOF joins are", _INNER_HINT),
     "POSITIONAL": ("positional joins are", _INNER_HINT),
     "STRAIGHT_JOIN": ("STRAIGHT_JOIN is", "The order of joins is the plan's: name it in the plan option."),
+    "LEFT": ("left outer joins are", _INNER_HINT),
+    "RIGHT": ("right outer joins are", _INNER_HINT),
+    "FULL": ("full outer joins are", _INNER_HINT),
+    "OUTER": ("outer joins are", _INNER_HINT),
 }
 
 SUBQUERIES = ("subqueries are", "Join the streams in one FROM list instead.")

@@ -82,20 +82,18 @@ class RunningAggregation:
     def apply(self, times: Int64s, signs: Int8s, slots: Int64s, rows: pa.Table) -> tuple[Int64s, pa.Table]:
         """Apply events in time order, and return the changed rows with their instants, in time order.
 
-        Args:
-            times: the instant of each event, not decreasing.
-            signs: +1 where a result enters, -1 where it leaves.
-            slots: whose result it is.
-            rows: a row per entering result, in the order of the events: group keys ``__k0, ...`` and the
-                arguments ``__x0, ...`` of the calls by their position (COUNT(*) has none).
+        ``times`` are the instants of the events, not decreasing; ``signs`` is +1 where a result enters and -1
+        where it leaves; ``slots`` says which result it is. ``rows`` has a row per entering result, in the order of
+        the events: group keys ``__k0, ...`` and the arguments ``__x0, ...`` of the calls by their position
+        (COUNT(*) has none).
 
-        Within an instant, rows come in the order in which the events first touched their groups.
-        A sum that does not fit in its type is an error, and so are events that contradict each other.
+        Rows of one instant come in the order in which the events first touched their groups. A sum that
+        does not fit in its type is an error, and so are events that contradict each other.
         """
         self._check(times, signs, rows)
         if not len(times):
             return times, self.schema.empty_table()
-        groups = self._keys.groups(rows) if self._keys is not None else np.zeros(rows.num_rows, np.int64)
+        groups = self._keys.groups(rows) if self._keys is not None else np.zeros(len(times), np.int64)
         self._reserve(int(slots.max()) + 1)
         routed = self._route(times, signs, slots, groups)
         sides = [
@@ -121,7 +119,7 @@ class RunningAggregation:
 
     def _check(self, times: Int64s, signs: Int8s, rows: pa.Table) -> None:
         entering = np.count_nonzero(signs > 0)
-        if entering != rows.num_rows:
+        if rows.num_columns and entering != rows.num_rows:  # COUNT(*) alone needs no values
             raise ThalwegError(f"{entering} results enter a running aggregation, with {rows.num_rows} rows of values")
         if not len(times):
             return

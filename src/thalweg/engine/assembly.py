@@ -34,6 +34,7 @@ class Assembly:
         paths: the access paths, in the order of their rows (by stream).
         nodes: the kept states, in the order of their rows.
         path_fields, components, keys, rows: (start, count) in ``lists``, per path or state.
+
     """
 
     paths: tuple[Path, ...]

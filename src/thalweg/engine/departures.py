@@ -93,5 +93,5 @@ class Departures:
 
     def oldest_rows(self) -> Int64s:
         """Per stream, a row number below which no waiting result has a component."""
-        greatest = np.iinfo(np.int64).max
-        return self._rows.min(axis=0, initial=greatest)
+        oldest: Int64s = self._rows.min(axis=0, initial=np.iinfo(np.int64).max)
+        return oldest

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +19,7 @@ from sqlglot import exp
 from thalweg.cql.query import Query, RowsWindow, Theta
 from thalweg.engine.expressions import Expressions, Scalar, physical_names, plain_column
 from thalweg.engine.interner import Interner
-from thalweg.engine.kernels.join import COUNTED, FOREVER, Int64s
+from thalweg.engine.kernels.join import COUNTED, FOREVER, Float64s, Int64s
 from thalweg.engine.layout import layouts, sides
 from thalweg.errors import InputError
 
@@ -44,7 +45,7 @@ def microseconds(column: pa.ChunkedArray | pa.Array, where: str) -> tuple[Int64s
     else:
         raise InputError(f"{where} is {kind}, not a time. Use a timestamp, a date, or an integer of microseconds.")
     valid = array.is_valid().to_numpy(zero_copy_only=False)
-    times = pc.fill_null(array, 0).to_numpy(zero_copy_only=False)
+    times: Int64s = _values(array, 0)
     if len(times) and (times.max() > _GREATEST_TIME or times.min() < -_GREATEST_TIME):
         raise InputError(
             f"{where} has times outside the years that microseconds can count; the greatest is {times.max()}"
@@ -71,16 +72,20 @@ def exact(kind: pa.DataType) -> bool:
         pa.types.is_integer(kind)
         or pa.types.is_floating(kind)
         or pa.types.is_boolean(kind)
-        or pa.types.is_temporal(kind)
-        and kind.bit_width <= 64
+        or (pa.types.is_temporal(kind) and kind.bit_width <= 64)
     )
+
+
+def _values(array: pa.Array, null: float) -> Any:
+    """The values of a numeric array, with NULL as a given number."""
+    return pc.fill_null(array, null).to_numpy(zero_copy_only=False)
 
 
 def _integers(array: pa.Array) -> Int64s:
     """The values of an exact type as integers, equal when the values are; NULL gives any integer."""
     kind = array.type
     if pa.types.is_floating(kind):
-        values = pc.fill_null(array.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False) + 0.0  # -0.0 is 0.0
+        values: Float64s = _values(array.cast(pa.float64()), 0.0) + 0.0  # -0.0 is 0.0
         values[np.isnan(values)] = np.nan
         return values.view(np.int64)
     if pa.types.is_decimal(kind):
@@ -93,8 +98,8 @@ def _integers(array: pa.Array) -> Int64s:
     elif pa.types.is_temporal(kind):
         array = array.cast(pa.int64() if kind.bit_width == 64 else pa.int32())
     elif kind == pa.uint64():
-        return pc.fill_null(array, 0).to_numpy(zero_copy_only=False).view(np.int64)
-    return pc.fill_null(array.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
+        return np.asarray(_values(array, 0)).view(np.int64)
+    return np.asarray(_values(array.cast(pa.int64()), 0))
 
 
 def _ordered(array: pa.Array) -> Int64s:
@@ -107,10 +112,10 @@ def _ordered(array: pa.Array) -> Int64s:
 
 @dataclass(frozen=True, slots=True)
 class _Input:
-    """One expression that a stream's encoding needs: a column as it is, or one of ``_computed``."""
+    """Something that a stream's encoding needs: a column as it is, or a computed one."""
 
-    column: str | None
-    computed: str | None
+    name: str
+    computed: bool
 
 
 class StreamEncoder:
@@ -139,19 +144,17 @@ class StreamEncoder:
     def _input(self, expression: exp.Expression) -> _Input:
         key = plain_column(expression)
         if key is not None:
-            return _Input(key[1], None)
+            return _Input(key[1], computed=False)
         name = f"e{len(self._outputs)}"
         self._outputs.append((name, expression))
-        return _Input(None, name)
+        return _Input(name, computed=True)
 
     def _key_input(self, attribute: int) -> _Input:
         bound = self._query.classes[attribute]
         member = bound.members[self._stream]
-        key = plain_column(member)
-        if bound.null_safe or not exact(bound.type) or (key and self._ref.schema.field(key[1]).type != bound.type):
+        if bound.null_safe or not exact(bound.type):
             # hash() of NULL is a value like any other, which is what null-safe equality wants.
-            hashed = exp.func("hash", member) if bound.null_safe or not exact(bound.type) else member
-            return self._input(hashed)
+            return self._input(exp.Anonymous(this="hash", expressions=[member.copy()]))
         return self._input(member)
 
     def encode(self, table: pa.Table, times: Int64s, rows: Int64s) -> Int64s:
@@ -186,19 +189,15 @@ class StreamEncoder:
         words[~joins, 1] = COUNTED
         return words
 
-    def _compute(self, table: pa.Table) -> pa.Table | None:
+    def _compute(self, table: pa.Table) -> pa.Table:
         if self._scalar is None:
-            return None
+            return pa.table({})
         return self._expressions.evaluate(
             self._scalar, table.rename_columns([self._names[n] for n in table.column_names])
         )
 
-    def _fetch(self, source: _Input, table: pa.Table, computed: pa.Table | None) -> pa.Array:
-        if source.column is not None:
-            column = table.column(source.column)
-        else:
-            assert computed is not None
-            column = computed.column(source.computed)
+    def _fetch(self, source: _Input, table: pa.Table, computed: pa.Table) -> pa.Array:
+        column = computed.column(source.name) if source.computed else table.column(source.name)
         return column.combine_chunks()
 
 
@@ -208,7 +207,7 @@ def _operand(array: pa.Array, theta: Theta) -> Int64s:
     elif array.type != theta.type:
         array = array.cast(theta.type)
     if theta.offset is not None and pa.types.is_floating(theta.type):
-        return pc.fill_null(array, 0.0).to_numpy(zero_copy_only=False).view(np.int64)
+        return np.asarray(_values(array, 0.0)).view(np.int64)
     return _ordered(array)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -60,19 +61,26 @@ class Expressions:
     """
 
     def __init__(self, names: Mapping[ColumnKey, str]) -> None:
-        import duckdb  # here, because importing it takes a tenth of a second
-
         self._names = names
-        self._connection: duckdb.DuckDBPyConnection = duckdb.connect(
+
+    @cached_property
+    def _connection(self) -> duckdb.DuckDBPyConnection:
+        """Opened when first needed: many queries compute nothing, and it takes some 15 ms."""
+        import duckdb
+
+        connection = duckdb.connect(
             ":memory:",
             config={
                 "threads": 1,
                 "enable_external_access": False,
                 "autoload_known_extensions": False,
                 "autoinstall_known_extensions": False,
-                "TimeZone": "UTC",
+                "python_enable_replacements": False,
             },
         )
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.execute("SET lock_configuration = true")
+        return connection
 
     def compile(self, outputs: Sequence[tuple[str, exp.Expression]]) -> Scalar:
         """Expressions with their output names, ready to be evaluated many times."""

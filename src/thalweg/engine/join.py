@@ -19,7 +19,7 @@ from thalweg.engine.kernels import join as k
 from thalweg.engine.layout import StreamLayout, layouts
 from thalweg.engine.memory import Memory
 from thalweg.plan.join_graph import JoinGraph
-from thalweg.plan.program import Rank, compile_programs
+from thalweg.plan.program import Programs, Rank, compile_programs
 from thalweg.plan.tree import Node, Plan
 
 _FIRST_CAPACITY = 1 << 10
@@ -96,7 +96,7 @@ class JoinEngine:
             self._streams[stream, k.S_PREFIX] = layout.width
             self._streams[stream, k.S_ROWS] = layout.rows
             self._streams[stream, k.S_MASK] = _FIRST_CAPACITY - 1
-        self._assembly: Assembly | None = None
+        self._assembly: Assembly = assemble(Programs((), {}, {}), self.layouts)
         self._states = np.zeros((0, k.STATE_FIELDS), np.int64)
         self.transition(plan, rank)
 
@@ -233,14 +233,13 @@ class JoinEngine:
 
     @property
     def _nodes(self) -> tuple[Node, ...]:
-        return self._assembly.nodes if self._assembly else ()
+        return self._assembly.nodes
 
     @property
     def _paths(self) -> tuple[Path, ...]:
-        return self._assembly.paths if self._assembly else ()
+        return self._assembly.paths
 
     def _key_classes(self, index: int) -> tuple[int, ...]:
-        assert self._assembly is not None
         start, count = self._assembly.keys[index]
         return tuple(int(c) for c in self._assembly.lists[start : start + count])
 
@@ -250,7 +249,6 @@ class JoinEngine:
         Paths by the same classes share a region of heads, in which those of one key are
         neighbours. What the old programs used in the same way stays as it is.
         """
-        assert self._assembly is not None
         paths = self._assembly.paths
         self._path_rows = np.zeros((max(1, len(paths)), k.PATH_FIELDS), np.int64)
         self._build_tables()
@@ -299,7 +297,6 @@ class JoinEngine:
             row[[k.P_HEADS, k.P_SPAN, k.P_MASK]] = heads.start + i, len(heads.streams), heads.mask
 
     def _build_tables(self) -> None:
-        assert self._assembly is not None
         self._tables = k.Tables(
             self._streams,
             self._path_rows,
@@ -443,7 +440,7 @@ class JoinEngine:
         row = self._states[index]
         self._sweep(index)
         slots = int(row[k.N_DIRECTORY_MASK]) + 1
-        if 4 * row[k.N_LIVE] > slots:
+        if 4 * (row[k.N_LIVE] + 1) > slots:
             self._memory.free(int(row[k.N_DIRECTORY]), slots * k.DIRECTORY_FIELDS)
             row[k.N_DIRECTORY] = self._memory.allocate(2 * slots * k.DIRECTORY_FIELDS)
             row[k.N_DIRECTORY_MASK] = 2 * slots - 1
@@ -451,7 +448,6 @@ class JoinEngine:
 
     def _rekey(self, index: int) -> None:
         """Give the entries of a complete state the key by which its new sibling probes it."""
-        assert self._assembly is not None
         self._sweep(index)
         entries = self._entries(index)
         classes = self._key_classes(index)
@@ -473,7 +469,7 @@ def _meetings(streams: int) -> k.Meetings:
         time=np.zeros(shape, np.int64),
         expiry=np.zeros(shape, np.int64),
         row=np.zeros(shape, np.int64),
-        count=np.zeros(streams, np.int64),
+        number=np.zeros(streams, np.int64),
         turn=np.zeros(streams, np.int64),
     )
 

@@ -26,6 +26,7 @@ class StreamLayout:
         width: words of a new tuple.
         lifetime: time until it expires (FOREVER in ROWS and unbounded windows).
         rows: size of a ROWS window, else 0.
+
     """
 
     codes: dict[int, int]

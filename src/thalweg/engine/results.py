@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 import numpy as np
 import pyarrow as pa
@@ -109,9 +110,7 @@ class Verdict:
     def __init__(self, query: Query, expressions: Expressions) -> None:
         predicates = undecided(query)
         self._outputs = (
-            Outputs(query, expressions, [Projection("holds", exp.and_(*predicates), pa.bool_())])
-            if predicates
-            else None
+            Outputs(query, expressions, [Projection("holds", _all_of(predicates), pa.bool_())]) if predicates else None
         )
 
     def keep(self, payloads: Sequence[Rows], block: Int64s) -> Int64s:
@@ -119,4 +118,9 @@ class Verdict:
         if self._outputs is None or not len(block):
             return block
         holds = self._outputs.of_results(payloads, block[:, 2:], block[:, 0]).column(0)
-        return block[pc.fill_null(holds, False).to_numpy().astype(np.bool_)]
+        kept: Int64s = block[pc.fill_null(holds, False).to_numpy().astype(np.bool_)]
+        return kept
+
+
+def _all_of(predicates: Sequence[exp.Expression]) -> exp.Expression:
+    return reduce(lambda left, right: exp.And(this=exp.paren(left), expression=exp.paren(right)), predicates)

@@ -86,7 +86,8 @@ def _feed(arguments: Mapping[str, Any]) -> Answer:
     import numpy as np
 
     from thalweg import cql
-    from thalweg.engine.bucket import Batch, open_bucket
+    from thalweg.engine.batch import Batch
+    from thalweg.engine.bucket import open_bucket
     from thalweg.engine.compilation import ready_kernels
     from thalweg.experiments import answers, machine
     from thalweg.experiments.workloads import SCHEMA, Workload

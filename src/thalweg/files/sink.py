@@ -1,8 +1,10 @@
-"""Sinks: a table written to one file, whole or not at all."""
+"""Sinks: files that appear whole or not at all."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,19 +14,28 @@ from thalweg.files.formats import PathLike, first_line, format_of
 
 
 def write_table(table: pa.Table, path: PathLike) -> None:
-    """Write ``table`` to ``path`` in the format of its ending; missing directories are made.
-
-    The file is written beside its place and renamed, so that no reader ever sees half of it.
-    """
+    """Write ``table`` to ``path`` in the format of its ending; missing directories are made."""
     target = Path(path).expanduser()
     form = format_of(target)
+    with atomically(target) as partial:
+        try:
+            form.write(table, partial)
+        except pa.ArrowException as error:
+            raise InputError(
+                f"cannot write {target} as {form.name}: {first_line(error)}. A .parquet file holds every type."
+            ) from error
+
+
+@contextmanager
+def atomically(target: Path) -> Iterator[Path]:
+    """A place to write what shall be at ``target``: beside it, renamed when the block has ended well."""
     if target.is_dir():
         raise InputError(f"cannot write {target}: it is a directory. Name a file in it.")
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
-            form.write(table, partial)
+            yield partial
             with partial.open("rb") as written:
                 os.fsync(written.fileno())
             partial.replace(target)
@@ -32,7 +43,3 @@ def write_table(table: pa.Table, path: PathLike) -> None:
             partial.unlink(missing_ok=True)
     except OSError as error:
         raise InputError(f"cannot write {target}: {error.strerror or first_line(error)}") from error
-    except pa.ArrowException as error:
-        raise InputError(
-            f"cannot write {target} as {form.name}: {first_line(error)}. A .parquet file holds every type."
-        ) from error

@@ -17,16 +17,18 @@ _ZONES = (None, "UTC")  # texts without and with a zone need different target ty
 def with_times(table: pa.Table, time: str | None, file: Path) -> pa.Table:
     """The table of a text file with its times in microseconds, in UTC, without a zone.
 
+    Like everywhere in a query, ``time`` is compared with the names of columns without regard to case.
     The event time column may also hold dates, nothing at all, or texts that the reader did
     not recognise (fractions of seconds in JSON); a text in it that is no time is an error.
     """
     for index, field in enumerate(table.schema):
         column = table.column(index)
+        is_time = time is not None and field.name.lower() == time.lower()
         if pa.types.is_timestamp(field.type):
             column = _microseconds(column)
-        elif field.name == time and (pa.types.is_date(field.type) or pa.types.is_null(field.type)):
+        elif is_time and (pa.types.is_date(field.type) or pa.types.is_null(field.type)):
             column = column.cast(pa.timestamp("us"))
-        elif field.name == time and pa.types.is_string(field.type):
+        elif is_time and pa.types.is_string(field.type):
             column = _parsed(column, field.name, file)
         else:
             continue

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from thalweg.plan.cost import Costs, comparisons, growth_per_work
 from thalweg.plan.join_graph import JoinGraph
-from thalweg.plan.statistics import Statistics
+from thalweg.plan.statistics import Statistics, exponential
 from thalweg.plan.tree import Join, Leaf, Node, Tree, joins
 
 Splits = Mapping[int, tuple[int, int]]
@@ -53,6 +53,11 @@ def _adjacency(graph: JoinGraph, stream: int) -> int:
     """The streams that share a class or a theta with this one."""
     others = [n for n in (*graph.classes, *graph.thetas) if stream in n]
     return mask_of(frozenset().union(*others) - {stream})
+
+
+def clearly_less(cost: float, other: float) -> bool:
+    """Less by more than the noise of floats: of equally good plans, the first in the order of streams is taken."""
+    return cost < other * (1 - 1e-9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +144,7 @@ class Estimator:
     def arrivals(self, mask: int) -> float:
         """Combinations of these streams per second."""
         known = self._set(mask)
-        return math.exp(known.log_size) * known.turnover
+        return exponential(known.log_size) * known.turnover
 
     def carried(self, mask: int) -> int:
         """The attribute classes that some of these streams carry, as a mask."""
@@ -160,11 +165,11 @@ class Estimator:
         known = self._probes.get((bound, target))
         if known is None:
             a, b, both = self._set(bound), self._set(target), self._set(bound | target)
-            candidates = math.exp(both.log_size - a.log_size - (both.log_thetas - a.log_thetas - b.log_thetas))
+            candidates = exponential(both.log_size - a.log_size - (both.log_thetas - a.log_thetas - b.log_thetas))
             shared = (a.carried & b.carried).bit_count()
             compared = (shared if shared > 1 else 0) + both.thetas - a.thetas - b.thetas
             work = self.costs.search(candidates, compared, "hash" if shared else "nested loop")
-            known = self._probes[bound, target] = (work, math.exp(both.log_size - a.log_size))
+            known = self._probes[bound, target] = (work, exponential(both.log_size - a.log_size))
         return known
 
     def probe_by(self, key: tuple[int, ...], bound: int, target: int) -> float:
@@ -178,7 +183,7 @@ class Estimator:
             joint = self._log_agreement(cls, bound | target)
             log_candidates += joint - self._log_agreement(cls, bound) - self._log_agreement(cls, target)
         compared = comparisons(key, shared) + both.thetas - a.thetas - b.thetas
-        return self.costs.search(math.exp(log_candidates), compared, "hash" if key else "nested loop")
+        return self.costs.search(exponential(log_candidates), compared, "hash" if key else "nested loop")
 
     def join(self, left: int, right: int) -> float:
         """The work of a join both of whose sides are states or base windows."""

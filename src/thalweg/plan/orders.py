@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 
-from thalweg.plan.estimator import Estimator, streams_of
+from thalweg.plan.estimator import Estimator, clearly_less, streams_of
 from thalweg.plan.tree import LinearPlan
 
 EXACT_ORDERS = 12
@@ -47,7 +47,7 @@ def _exact_orders(estimator: Estimator) -> list[tuple[int, ...]]:
         for stream in _next_streams(estimator, bound):
             work, growth = estimator.probe(bound, stream)
             cost = work + growth * rest[bound | stream]
-            if bound not in rest or cost < rest[bound]:
+            if bound not in rest or clearly_less(cost, rest[bound]):
                 rest[bound], chosen[bound] = cost, stream
     return [_order(head, chosen.__getitem__, estimator) for head in range(estimator.graph.streams)]
 

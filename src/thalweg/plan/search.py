@@ -1,18 +1,16 @@
 """Finding a good plan under the cost model.
 
 ========================== ============================= ===========================
-what                       up to                         beyond
+what                       small joins                   beyond
 ========================== ============================= ===========================
 tree keeping all states    dynamic programming, exact    greedy, then rotations
-order of each head stream  dynamic programming, exact    greedy
-states of a tree to keep   all subsets, exact            greedy, one flip at a time
-tree with states in mind   dynamic programming           states of the tree above
+order of each head stream  dynamic programming, exact    greedy with a look ahead
+states of a tree to keep   all subsets, exact            one flip at a time
+tree and states together   dynamic programming, nearly   the states to keep of the
+                           exact, then rotations         tree keeping all states
 ========================== ============================= ===========================
 
 Trees may be bushy. Cross products appear only where no predicate connects the streams.
-The best trees with *some* states kept are found by a dynamic programme that decides on
-every subset both its split and what binding it costs when its state is kept or not; it
-is exact but for one thing: an unkept subtree is built for itself, not for who probes it.
 """
 
 from __future__ import annotations
@@ -22,16 +20,14 @@ from collections.abc import Iterable, Sequence
 from thalweg.errors import PlanError
 from thalweg.options import States
 from thalweg.plan.cost import DEFAULT_COSTS, Costs, growth_rank
-from thalweg.plan.estimator import Estimator, TreeEstimator, splits_of, streams_of, tree_of
+from thalweg.plan.estimator import Estimator, clearly_less, splits_of, streams_of, tree_of
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.orders import best_linear
 from thalweg.plan.program import Rank
+from thalweg.plan.state_search import best_kept_tree, best_states
 from thalweg.plan.statistics import Statistics
 from thalweg.plan.tree import Leaf, LinearPlan, Plan, Tree, TreePlan, parse_plan
-from thalweg.plan.tree_search import best_states, best_tree, tree_with_states_in_mind
-
-STATES_IN_MIND = 9
-"""Streams up to which trees are searched with kept and unkept states in mind."""
+from thalweg.plan.tree_search import best_tree
 
 
 def choose_plan(
@@ -52,20 +48,16 @@ def choose_plan(
     pipeline = best_tree(estimator)
     if states == "all":
         return TreePlan(tree_of(estimator.all, pipeline)).keeping_all()
-    trees = [pipeline, tree_with_states_in_mind(estimator)] if graph.streams <= STATES_IN_MIND else [pipeline]
-    choices = [(*best_states(TreeEstimator(estimator, splits)), splits) for splits in trees]
-    cost, kept, splits = min(choices, key=lambda choice: choice[0])
     linear_cost, linear = best_linear(estimator)
-    if cost < linear_cost * (1 - 1e-9) or graph.streams == 2:
-        return _tree_plan(tree_of(estimator.all, splits), kept)
+    found = best_kept_tree(estimator, pipeline)
+    if clearly_less(found.cost, linear_cost) or graph.streams == 2:
+        return _tree_plan(tree_of(estimator.all, found.splits), found.kept)
     return linear
 
 
 def choose_states(tree: Tree, graph: JoinGraph, statistics: Statistics, costs: Costs = DEFAULT_COSTS) -> TreePlan:
     """The tree with those of its states kept that earn their keep."""
-    estimator = Estimator(graph, statistics, costs)
-    _, kept = best_states(TreeEstimator(estimator, splits_of(tree)))
-    return _tree_plan(tree, kept)
+    return _tree_plan(tree, best_states(Estimator(graph, statistics, costs), splits_of(tree)).kept)
 
 
 def resolve_plan(

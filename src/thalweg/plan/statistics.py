@@ -45,7 +45,7 @@ UNBOUNDED_TUPLES = 1_000_000.0
 """Stand-in for the size of an UNBOUNDED window: as many tuples as a stream may have brought when the plan matters."""
 
 LEAST_WINDOW, MOST_WINDOW = 1e-3, 1e9
-"""Bounds of a window's size: products over thirty streams stay within floating point."""
+"""Bounds of the size that is assumed for a window: [NOW] holds hardly anything, and nothing holds more than memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +64,9 @@ class Statistics:
 
     >>> known = Statistics((1000.0, 1000.0, 10.0), (10_000.0, 5_000.0, 20.0), ({0: 1000.0, 1: 500.0, 2: 20.0},))
     >>> graph = JoinGraph(3, classes=(frozenset({0, 1, 2}),))
-    >>> known.matches(graph, frozenset({0}), frozenset({1}))
+    >>> round(known.matches(graph, frozenset({0}), frozenset({1})), 6)
     5.0
-    >>> known.matches(graph, frozenset({1}), frozenset({0}))
+    >>> round(known.matches(graph, frozenset({1}), frozenset({0})), 6)
     10.0
     """
 
@@ -94,11 +94,7 @@ class Statistics:
 
     def agreement(self, cls: int, streams: Node) -> float:
         """The probability that tuples of these streams, one of each, agree on an attribute class."""
-        counts = {s: count for s, count in self.distinct[cls].items() if s in streams}
-        if len(counts) < 2:
-            return 1.0
-        shared = min(self.in_common(cls, a, b) for a, b in combinations(counts, 2))
-        return shared / math.prod(counts.values())
+        return math.exp(self._log_agreement(cls, streams))
 
     def in_common(self, cls: int, one: int, other: int) -> float:
         """How many values of an attribute class two of its members have in common."""
@@ -107,13 +103,7 @@ class Statistics:
 
     def size(self, graph: JoinGraph, node: Node) -> float:
         """How many combinations of these streams are alive at an instant: the entries of their state."""
-        product = math.prod(self.windows[s] for s in node)
-        for cls in range(len(graph.classes)):
-            product *= self.agreement(cls, node)
-        for ends, share in zip(graph.thetas, self.thetas, strict=True):
-            if ends <= node:
-                product *= share
-        return product
+        return exponential(self._log_size(graph, node))
 
     def arrivals(self, graph: JoinGraph, node: Node) -> float:
         """How many combinations of these streams come about per second."""
@@ -121,25 +111,39 @@ class Statistics:
 
     def candidates(self, graph: JoinGraph, bound: Node, target: Node, key: Iterable[int]) -> float:
         """How many entries of ``target`` a lookup by ``key`` visits; without a key, all."""
-        product = self.size(graph, target)
-        for cls in key:
-            product *= self._joining(cls, bound, target)
-        return product
+        return exponential(self._log_candidates(graph, bound, target, key))
 
     def matches(self, graph: JoinGraph, bound: Node, target: Node) -> float:
         """How many entries of ``target`` a combination over ``bound`` finds: its growth by this join."""
-        product = self.candidates(graph, bound, target, range(len(graph.classes)))
-        for theta in graph.thetas_completed(bound, target):
-            product *= self.thetas[theta]
-        return product
+        logarithm = self._log_candidates(graph, bound, target, range(len(graph.classes)))
+        thetas = graph.thetas_completed(bound, target)
+        return exponential(logarithm + sum(math.log(self.thetas[theta]) for theta in thetas))
 
     def selectivity(self, graph: JoinGraph, left: Node, right: Node) -> float:
         """The share of the pairs across two sets of streams that join."""
         return self.matches(graph, left, right) / self.size(graph, right)
 
-    def _joining(self, cls: int, bound: Node, target: Node) -> float:
-        together = self.agreement(cls, bound | target)
-        return together / (self.agreement(cls, bound) * self.agreement(cls, target))
+    # In logarithms, so that products over many streams neither vanish nor overflow.
+
+    def _log_agreement(self, cls: int, streams: Node) -> float:
+        counts = {s: count for s, count in self.distinct[cls].items() if s in streams}
+        if len(counts) < 2:
+            return 0.0
+        shared = min(self.in_common(cls, a, b) for a, b in combinations(counts, 2))
+        return math.log(shared) - sum(map(math.log, counts.values()))
+
+    def _log_size(self, graph: JoinGraph, node: Node) -> float:
+        factors = [self.windows[s] for s in node]
+        factors += [share for ends, share in zip(graph.thetas, self.thetas, strict=True) if ends <= node]
+        agreements = (self._log_agreement(cls, node) for cls in range(len(graph.classes)))
+        return sum(map(math.log, factors)) + sum(agreements)
+
+    def _log_candidates(self, graph: JoinGraph, bound: Node, target: Node, key: Iterable[int]) -> float:
+        logarithm = self._log_size(graph, target)
+        for cls in key:
+            logarithm += self._log_agreement(cls, bound | target)
+            logarithm -= self._log_agreement(cls, bound) + self._log_agreement(cls, target)
+        return logarithm
 
     @staticmethod
     def default(query: Query) -> Statistics:
@@ -174,6 +178,11 @@ class Statistics:
         keys = [_measured_class(query, cls, samples, looks, windows) for cls in range(len(query.classes))]
         thetas = tuple(_measured_theta(query, theta, samples, looks, moments) for theta in range(len(query.thetas)))
         return Statistics(rates, windows, tuple(d for d, _ in keys), thetas, tuple(c for _, c in keys))
+
+
+def exponential(logarithm: float) -> float:
+    """The number of a logarithm; what no float can hold is as good as the largest."""
+    return math.exp(min(logarithm, 700.0))
 
 
 def _positive(what: str, values: Iterable[float]) -> None:

@@ -188,10 +188,12 @@ def sum_integers(
         group = routed.group[change]
         slot = routed.slot[event]
         if event == routed.first[change]:
-            before[change] = limbs[group]
+            for i in range(limbs.shape[1]):
+                before[change, i] = limbs[group, i]
         sign = -1
         if routed.entry[event] != NOTHING:
-            slot_words[slot] = words[routed.entry[event]]
+            for i in range(word_count):
+                slot_words[slot, i] = words[routed.entry[event], i]
             sign = 1
         for i in range(word_count):
             word = slot_words[slot, i]
@@ -201,7 +203,8 @@ def sum_integers(
             limbs[group, 2 * i] += sign * (word & LIMB_MASK)
             limbs[group, 2 * i + 1] += sign * high
         if event == routed.last[change]:
-            after[change] = limbs[group]
+            for i in range(limbs.shape[1]):
+                after[change, i] = limbs[group, i]
 
 
 @_jit
@@ -216,18 +219,18 @@ def _bit_length(number: int) -> int:
 
 
 @_jit
-def _nearest_double(limbs: Int64s, base: int, digits: Int64s) -> int:
-    """The bits of the double nearest to a sum, ties to even. ``digits`` is scratch."""
-    size = len(limbs)
+def _nearest_double(limbs: Int64s, group: int, base: int, digits: Int64s) -> int:
+    """The bits of the double nearest to a group's sum, ties to even. ``digits`` is scratch."""
+    size = limbs.shape[1]
     sign = 1
     carry = 0
     for i in range(size):
-        carry = (limbs[i] + carry) >> LIMB_BITS
+        carry = (limbs[group, i] + carry) >> LIMB_BITS
     if carry < 0:
         sign = -1
     carry = 0
     for i in range(size):
-        carry += sign * limbs[i]
+        carry += sign * limbs[group, i]
         digits[i] = carry & LIMB_MASK
         carry >>= LIMB_BITS
     digits[size] = carry
@@ -236,7 +239,8 @@ def _nearest_double(limbs: Int64s, base: int, digits: Int64s) -> int:
         top -= 1
     if top < 0:
         return 0
-    length = _bit_length(digits[top])
+    leading = int(digits[top])
+    length = _bit_length(leading)
     highest = LIMB_BITS * (base + top) + length - 1  # the position of the highest bit
     bits = 0
     if highest <= MANTISSA_BITS:  # so small that every bit fits: these are the bits of a double as they stand
@@ -247,7 +251,7 @@ def _nearest_double(limbs: Int64s, base: int, digits: Int64s) -> int:
     else:
         # The 63 highest bits, and whether anything is below them.
         room = 63 - length
-        window = digits[top] << room
+        window = leading << room
         below = 0
         for i in range(top - 1, -1, -1):
             room -= LIMB_BITS
@@ -267,16 +271,16 @@ def _nearest_double(limbs: Int64s, base: int, digits: Int64s) -> int:
 
 
 @_jit
-def _add_double(sums: DoubleSums, base: int, group: int, bits: int, sign: int) -> None:
+def _add_double(limbs: Int64s, special: Int64s, base: int, group: int, bits: int, sign: int) -> None:
     exponent = (bits >> MANTISSA_BITS) & EXPONENT_MASK
     mantissa = bits & MANTISSA_MASK
     if exponent == EXPONENT_MASK:
         if mantissa != 0:
-            sums.special[group, NANS] += sign
+            special[group, NANS] += sign
         elif bits > 0:
-            sums.special[group, POSITIVES] += sign
+            special[group, POSITIVES] += sign
         else:
-            sums.special[group, NEGATIVES] += sign
+            special[group, NEGATIVES] += sign
         return
     if exponent > 0:
         mantissa |= 1 << MANTISSA_BITS
@@ -288,22 +292,20 @@ def _add_double(sums: DoubleSums, base: int, group: int, bits: int, sign: int) -
     shift = exponent & (LIMB_BITS - 1)
     limb = (exponent >> 5) - base
     rest = mantissa >> (LIMB_BITS - shift)
-    sums.limbs[group, limb] += sign * ((mantissa << shift) & LIMB_MASK)
-    sums.limbs[group, limb + 1] += sign * (rest & LIMB_MASK)
-    sums.limbs[group, limb + 2] += sign * (rest >> LIMB_BITS)
+    limbs[group, limb] += sign * ((mantissa << shift) & LIMB_MASK)
+    limbs[group, limb + 1] += sign * (rest & LIMB_MASK)
+    limbs[group, limb + 2] += sign * (rest >> LIMB_BITS)
 
 
 @_jit
-def _rounded(sums: DoubleSums, base: int, group: int) -> int:
-    positives = sums.special[group, POSITIVES]
-    negatives = sums.special[group, NEGATIVES]
-    if sums.special[group, NANS] > 0 or (positives > 0 and negatives > 0):
+def _rounded(limbs: Int64s, special: Int64s, base: int, group: int, scratch: Int64s) -> int:
+    if special[group, NANS] > 0 or (special[group, POSITIVES] > 0 and special[group, NEGATIVES] > 0):
         return NAN
-    if positives > 0:
+    if special[group, POSITIVES] > 0:
         return POSITIVE_INFINITY
-    if negatives > 0:
+    if special[group, NEGATIVES] > 0:
         return NEGATIVE_INFINITY
-    return _nearest_double(sums.limbs[group], base, sums.scratch)
+    return _nearest_double(limbs, group, base, scratch)
 
 
 @_jit
@@ -321,79 +323,80 @@ def sum_doubles(routed: Routed, bits: Int64s, sums: DoubleSums, base: int, befor
             before[change] = sums.rounded[group]
         if routed.entry[event] != NOTHING:
             sums.value[slot] = bits[routed.entry[event]]
-            _add_double(sums, base, group, sums.value[slot], 1)
+            _add_double(sums.limbs, sums.special, base, group, sums.value[slot], 1)
         else:
-            _add_double(sums, base, group, sums.value[slot], -1)
+            _add_double(sums.limbs, sums.special, base, group, sums.value[slot], -1)
         if event == routed.last[change]:
-            sums.rounded[group] = _rounded(sums, base, group)
+            sums.rounded[group] = _rounded(sums.limbs, sums.special, base, group, sums.scratch)
             after[change] = sums.rounded[group]
 
 
 @_jit
-def _meld(heaps: Heaps, one: int, other: int) -> int:
+def _meld(nodes: Int64s, one: int, other: int) -> int:
     """Make the greater of two roots the first child of the other, which is returned."""
     if one == NOTHING:
         return other
     if other == NOTHING:
         return one
-    if heaps.node[other, KEY] < heaps.node[one, KEY]:
+    if nodes[other, KEY] < nodes[one, KEY]:
         one, other = other, one
-    first = heaps.node[one, CHILD]
-    heaps.node[other, SIBLING] = first
+    first = nodes[one, CHILD]
+    nodes[other, SIBLING] = first
     if first != NOTHING:
-        heaps.node[first, PREVIOUS] = other
-    heaps.node[other, PREVIOUS] = one
-    heaps.node[one, CHILD] = other
+        nodes[first, PREVIOUS] = other
+    nodes[other, PREVIOUS] = one
+    nodes[one, CHILD] = other
     return one
 
 
 @_jit
-def _meld_siblings(heaps: Heaps, first: int) -> int:
+def _meld_siblings(nodes: Int64s, first: int) -> int:
     """Meld a list of siblings, in pairs from left to right, then the pairs from right to left."""
     pairs = NOTHING
     while first != NOTHING:
-        second = heaps.node[first, SIBLING]
+        second = nodes[first, SIBLING]
         rest = NOTHING
         if second != NOTHING:
-            rest = heaps.node[second, SIBLING]
-            heaps.node[second, SIBLING] = NOTHING
-        heaps.node[first, SIBLING] = NOTHING
-        pair = _meld(heaps, first, second)
-        heaps.node[pair, SIBLING] = pairs
+            rest = nodes[second, SIBLING]
+            nodes[second, SIBLING] = NOTHING
+        nodes[first, SIBLING] = NOTHING
+        pair = _meld(nodes, first, second)
+        nodes[pair, SIBLING] = pairs
         pairs = pair
         first = rest
     root = NOTHING
     while pairs != NOTHING:
-        rest = heaps.node[pairs, SIBLING]
-        heaps.node[pairs, SIBLING] = NOTHING
-        root = _meld(heaps, root, pairs)
+        rest = nodes[pairs, SIBLING]
+        nodes[pairs, SIBLING] = NOTHING
+        root = _meld(nodes, root, pairs)
         pairs = rest
     return root
 
 
 @_jit
-def _enter_heap(heaps: Heaps, group: int, slot: int, key: int) -> None:
-    heaps.node[slot, KEY] = key
-    heaps.node[slot, CHILD] = NOTHING
-    heaps.node[slot, SIBLING] = NOTHING
-    heaps.root[group] = _meld(heaps, heaps.root[group], slot)
+def _enter_heap(nodes: Int64s, root: int, slot: int, key: int) -> int:
+    """The root of a heap with one more result."""
+    nodes[slot, KEY] = key
+    nodes[slot, CHILD] = NOTHING
+    nodes[slot, SIBLING] = NOTHING
+    return _meld(nodes, root, slot)
 
 
 @_jit
-def _leave_heap(heaps: Heaps, group: int, slot: int) -> None:
-    orphans = _meld_siblings(heaps, heaps.node[slot, CHILD])
-    if heaps.root[group] == slot:
-        heaps.root[group] = orphans
-        return
-    previous = heaps.node[slot, PREVIOUS]
-    sibling = heaps.node[slot, SIBLING]
-    if heaps.node[previous, CHILD] == slot:
-        heaps.node[previous, CHILD] = sibling
+def _leave_heap(nodes: Int64s, root: int, slot: int) -> int:
+    """The root of a heap without one of its results."""
+    orphans = _meld_siblings(nodes, nodes[slot, CHILD])
+    if root == slot:
+        return orphans
+    previous = nodes[slot, PREVIOUS]
+    sibling = nodes[slot, SIBLING]
+    if nodes[previous, CHILD] == slot:
+        nodes[previous, CHILD] = sibling
     else:
-        heaps.node[previous, SIBLING] = sibling
+        nodes[previous, SIBLING] = sibling
     if sibling != NOTHING:
-        heaps.node[sibling, PREVIOUS] = previous
-    heaps.root[group] = _meld(heaps, heaps.root[group], orphans)
+        nodes[sibling, PREVIOUS] = previous
+    return _meld(nodes, root, orphans)
 
 
 @_jit
@@ -424,10 +427,10 @@ def least(
         if entry != NOTHING:
             heaps.held[slot] = valid[entry]
             if valid[entry]:
-                _enter_heap(heaps, group, slot, keys[entry])
+                heaps.root[group] = _enter_heap(heaps.node, heaps.root[group], slot, keys[entry])
         elif heaps.held[slot]:
             heaps.held[slot] = 0
-            _leave_heap(heaps, group, slot)
+            heaps.root[group] = _leave_heap(heaps.node, heaps.root[group], slot)
         if event == routed.last[change]:
             root = heaps.root[group]
             after_null[change] = root == NOTHING

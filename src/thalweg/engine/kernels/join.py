@@ -28,12 +28,14 @@ Cost
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 Int64s = NDArray[np.int64]
 Float64s = NDArray[np.float64]
 
@@ -126,7 +128,7 @@ class Meetings(NamedTuple):
     time: Int64s  # [step, partner]
     expiry: Int64s
     row: Int64s
-    count: Int64s  # [step]
+    number: Int64s  # [step] of them
     turn: Int64s  # [step] the partner whose turn it is
 
 
@@ -137,8 +139,8 @@ class Inbox(NamedTuple):
     place: Int64s  # [stream, (next word, words end)]
 
 
-def _jit(function: Any) -> Any:
-    return numba.njit(cache=True, error_model="numpy")(function)
+def _jit(function: _Function) -> _Function:
+    return cast("_Function", numba.njit(cache=True, error_model="numpy")(function))
 
 
 # Helpers take the arrays they read and nothing more: handing over a tuple of arrays, or a slice of one,
@@ -159,7 +161,7 @@ def _hash(code: Int64s, frame: int, lists: Int64s, start: int, count: int) -> in
     key = code[frame, lists[start]]
     for i in range(start + 1, start + count):
         key = _rotate(key) ^ code[frame, lists[i]]
-    return key  # type: ignore[no-any-return]
+    return key
 
 
 @_jit
@@ -169,21 +171,21 @@ def _find(mem: Int64s, directory: int, mask: int, key: int) -> int:
     while True:
         word = directory + slot * DIRECTORY_FIELDS
         if mem[word + 1] == ABSENT or mem[word] == key:
-            return word  # type: ignore[no-any-return]
+            return word
         slot = (slot + 1) & mask
 
 
 @_jit
 def _holds(operator: int, left: Any, right: Any) -> bool:
     if operator == LESS:
-        return left < right  # type: ignore[no-any-return]
+        return left < right
     if operator == LESS_EQUAL:
-        return left <= right  # type: ignore[no-any-return]
+        return left <= right
     if operator == GREATER:
-        return left > right  # type: ignore[no-any-return]
+        return left > right
     if operator == GREATER_EQUAL:
-        return left >= right  # type: ignore[no-any-return]
-    return left != right  # type: ignore[no-any-return]
+        return left >= right
+    return left != right
 
 
 @_jit
@@ -207,7 +209,7 @@ def _theta_holds(
     right += thetas[theta, H_RIGHT_FIELD]
     operator = thetas[theta, H_OPERATOR]
     if thetas[theta, H_KIND] == COMPARE:
-        return _holds(operator, mem[left], mem[right])  # type: ignore[no-any-return]
+        return _holds(operator, mem[left], mem[right])
     if thetas[theta, H_KIND] == SUBTRACT_INTEGERS:
         minuend, subtrahend = mem[left], mem[right]
         difference = minuend - subtrahend
@@ -215,19 +217,19 @@ def _theta_holds(
             difference = GREATEST if minuend >= 0 else -GREATEST
         if thetas[theta, H_ABSOLUTE] and difference < 0:
             difference = -difference
-        return _holds(operator, difference, integer_offsets[theta])  # type: ignore[no-any-return]
+        return _holds(operator, difference, integer_offsets[theta])
     distance = floats[left] - floats[right]
     if thetas[theta, H_ABSOLUTE]:
         distance = abs(distance)
     if np.isnan(distance):  # NaN is the greatest number
         return operator >= GREATER
-    return _holds(operator, distance, float_offsets[theta])  # type: ignore[no-any-return]
+    return _holds(operator, distance, float_offsets[theta])
 
 
 @_jit
 def _code_of(mem: Int64s, streams: Int64s, bound: Int64s, frame: int, stream: int, field: int) -> int:
     """A word of the component that a stream contributes to the tuple so far."""
-    return mem[  # type: ignore[no-any-return]
+    return mem[
         streams[stream, S_REGION] + (bound[frame, stream] & streams[stream, S_MASK]) * streams[stream, S_STRIDE] + field
     ]
 
@@ -266,7 +268,7 @@ def _join_partition(mem: Int64s, streams: Int64s, stream: int, sequence: int) ->
     mem[partition + 2] -= 1
     counted = mem[victim + EXPIRY] == COUNTED
     mem[victim + EXPIRY] = DEAD
-    return -1 if counted else victim  # type: ignore[no-any-return]
+    return -1 if counted else victim
 
 
 @_jit
@@ -299,7 +301,8 @@ def run(
     """Process up to ``limit`` tuples of the inbox in total order; (what it stopped for, which store).
 
     Args:
-        mem, floats: the memory, and the same bytes as float64.
+        mem: the memory.
+        floats: the same bytes, read as float64.
         tables: updated: bounds of windows, counts of states.
         frames: the machine's place, kept between calls.
         inbox: the place of each stream moves on as its tuples are taken.
@@ -309,6 +312,7 @@ def run(
         counters: the work done, added up.
         in_order: no tuple before the one at hand will come, so it moves the watermark on.
         limit: how many more tuples to take.
+
     """
     streams, paths, states, steps, programs, lists, thetas, integer_offsets, float_offsets = tables
     registers, frame_program, frame_depth, frame_state, frame_key = frames[:5]

@@ -1,0 +1,29 @@
+"""The streams that ``--source`` names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from thalweg.errors import InputError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SOURCE_EXAMPLE = "trades=trades.parquet"
+
+
+def read_sources(paths: Mapping[str, str], times: Mapping[str, str]) -> dict[str, pa.Table]:
+    """Read every stream, and see that its event time column is there."""
+    from thalweg.files import read_table
+
+    tables = {}
+    for stream, path in paths.items():
+        table = read_table(path, time=times[stream])
+        if times[stream].lower() not in (name.lower() for name in table.column_names):
+            raise InputError(
+                f"{path} has no column '{times[stream]}' for the event time of stream '{stream}'. Its columns are "
+                f"{', '.join(table.column_names)}. Name the one with the time: --time {stream}=COLUMN."
+            )
+        tables[stream] = table
+    return tables

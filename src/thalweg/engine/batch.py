@@ -1,0 +1,59 @@
+"""New rows on their way into a bucket."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.engine.kernels.join import Int64s, T
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """New rows of one stream with their event times.
+
+    ``rows`` are their row numbers where the payload is already known to the bucket;
+    without them, the bucket keeps the columns it needs itself.
+    """
+
+    table: pa.Table
+    times: Int64s
+    rows: Int64s | None = None
+
+
+def in_time_order(words: Int64s) -> Int64s:
+    """Rows of words sorted by their time; ties stay in the order in which they came."""
+    times = words[:, T]
+    if (times[1:] >= times[:-1]).all():
+        return words
+    return words[np.argsort(times, kind="stable")]
+
+
+class Waiting:
+    """Tuples held back, per stream, until the watermark has passed them."""
+
+    def __init__(self, widths: list[int]) -> None:
+        self._words: list[Int64s] = [np.zeros((0, width), np.int64) for width in widths]
+
+    def add(self, stream: int, words: Int64s) -> None:
+        self._words[stream] = np.concatenate([self._words[stream], words])
+
+    def before(self, watermark: int) -> list[Int64s]:
+        """What the watermark has passed, in time order per stream; it waits no longer."""
+        released = []
+        for stream, words in enumerate(self._words):
+            waiting = in_time_order(words)
+            ready = int(np.searchsorted(waiting[:, T], watermark))
+            released.append(waiting[:ready])
+            self._words[stream] = waiting[ready:]
+        return released
+
+    def values(self, field: int) -> Int64s:
+        """A field of everything that waits."""
+        return np.concatenate([words[:, field] for words in self._words])
+
+    def oldest_rows(self, field: int) -> list[int]:
+        """Per stream, the least number in a field of what waits."""
+        return [int(words[:, field].min(initial=np.iinfo(np.int64).max)) for words in self._words]

@@ -1,0 +1,98 @@
+"""A bucket of a join query.
+
+A tuple travels: encoding -> (order) -> join -> verdict -> output. The output is one of
+three: results as they enter, results as they leave, or aggregates over those in the window.
+
+Joins of RANGE windows take tuples as they come and answer at once; ROWS windows need them
+in total order, so there they wait until the watermark has passed them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.cql.query import Query, RowsWindow
+from thalweg.engine.batch import Batch, Waiting, in_time_order
+from thalweg.engine.encoding import encoders
+from thalweg.engine.expressions import Expressions, physical_names
+from thalweg.engine.join import JoinEngine, StoreSize, Work
+from thalweg.engine.kernels.join import DEAD, FOREVER, ROW
+from thalweg.engine.outputs import Emitter, emitter
+from thalweg.engine.payload import Payload, Rows
+from thalweg.engine.results import Verdict, engine_columns, payload_columns
+from thalweg.plan.program import Rank
+from thalweg.plan.tree import Plan
+
+
+class JoinBucket:
+    """See :class:`thalweg.engine.bucket.Bucket` for the order of calls."""
+
+    def __init__(
+        self, query: Query, plan: Plan, rank: Rank | None = None, payloads: Sequence[Rows] | None = None
+    ) -> None:
+        expressions = Expressions(physical_names(query) | engine_columns(query))
+        self._payloads: Sequence[Rows] = payloads or [
+            Payload(ref.schema, columns) for ref, columns in zip(query.streams, payload_columns(query), strict=True)
+        ]
+        self._encoders = encoders(query, expressions)
+        self._needs_order = any(isinstance(ref.window, RowsWindow) for ref in query.streams)
+        self._waiting = Waiting([encoder.layout.width for encoder in self._encoders])
+        self._watermark = DEAD
+        self._in_order = True
+        self._engine = JoinEngine(query, plan, rank)
+        self._nothing = np.zeros((0, 2 + len(query.streams)), np.int64)
+        self._verdict = Verdict(query, expressions)
+        self._emitter: Emitter = emitter(query, expressions, self._payloads)
+
+    def offer(self, batches: Sequence[Batch | None], watermark: int | None = None) -> None:
+        words = []
+        for encoder, payload, batch in zip(self._encoders, self._payloads, batches, strict=True):
+            if batch is None:
+                words.append(np.zeros((0, encoder.layout.width), np.int64))
+            else:
+                rows = payload.append(batch.table) if batch.rows is None else batch.rows
+                words.append(encoder.encode(batch.table, batch.times, rows))
+        self._in_order = watermark is None or self._needs_order
+        if watermark is None:
+            self._engine.offer(words)
+        elif self._needs_order:
+            for stream, new in enumerate(words):
+                self._waiting.add(stream, new)
+            self._engine.offer(self._waiting.before(watermark))
+        else:
+            self._engine.offer([in_time_order(new) for new in words], self._watermark)
+            self._watermark = max(self._watermark, watermark)
+
+    def advance(self, limit: int | None = None) -> Iterator[pa.Table]:
+        blocks = self._engine.advance(limit)
+        if not self._in_order:
+            blocks = iter([in_time_order(np.concatenate([self._nothing, *blocks]))])
+        for block in blocks:
+            admitted = self._verdict.keep(self._payloads, block)
+            if len(admitted):
+                yield from self._emitter.add(admitted)
+
+    def settle(self, watermark: int) -> Iterator[pa.Table]:
+        yield from self._emitter.settle(watermark, self._engine.deaths)
+        held = zip(self._engine.oldest_rows(), self._emitter.oldest_rows(), self._waiting.oldest_rows(ROW), strict=True)
+        for payload, oldest in zip(self._payloads, held, strict=True):
+            payload.forget(min(int(row) for row in oldest))
+
+    def close(self) -> Iterator[pa.Table]:
+        if self._needs_order:
+            self.offer([None] * len(self._encoders), FOREVER)
+            yield from self.advance()
+        yield from self.settle(FOREVER)
+
+    def transition(self, plan: Plan, rank: Rank | None = None) -> None:
+        self._engine.transition(plan, rank)
+
+    def sizes(self) -> list[StoreSize]:
+        return self._engine.sizes()
+
+    @property
+    def work(self) -> Work:
+        return self._engine.work

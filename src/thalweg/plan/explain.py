@@ -1,0 +1,264 @@
+"""What a query means and how a plan runs it: as JSON here, as text from the same facts.
+
+The keys of the JSON are stable. Costs are in nanoseconds of work per second of stream.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from thalweg.cql.durations import format_interval
+from thalweg.cql.query import Query, RangeWindow, StreamRef, Window
+from thalweg.cql.rendering import render
+from thalweg.cql.types import describe
+from thalweg.plan.cost import DEFAULT_COSTS, Costs, PlanCost, StepCost, plan_cost
+from thalweg.plan.estimator import Estimator, TreeEstimator, splits_of, streams_of
+from thalweg.plan.explain_text import lay_out
+from thalweg.plan.join_graph import JoinGraph
+from thalweg.plan.names import aggregate_text, class_names, class_text, output_text, theta_text
+from thalweg.plan.search import choose_plan
+from thalweg.plan.statistics import Statistics
+from thalweg.plan.tree import Leaf, Node, Plan, Tree, TreePlan, format_node, format_plan
+
+Facts = dict[str, Any]
+
+
+def explain_text(query: Query, plan: Plan | None, statistics: Statistics, costs: Costs = DEFAULT_COSTS) -> str:
+    """The query and its plan, for a person. A difference (EXCEPT) has no plan."""
+    return lay_out(explain_json(query, plan, statistics, costs))
+
+
+def explain_json(query: Query, plan: Plan | None, statistics: Statistics, costs: Costs = DEFAULT_COSTS) -> Facts:
+    """The query and its plan, for a program: nothing but what JSON knows."""
+    facts: Facts = {
+        "query": query.name,
+        "kind": query.kind,
+        "output": query.output.value,
+        "freshness_us": query.freshness_us,
+        "columns": [
+            {"name": p.name, "expression": output_text(p, query), "type": describe(p.type)} for p in query.select
+        ],
+        "aggregation": _aggregation(query),
+        "streams": [_stream(stream, s, statistics) for s, stream in enumerate(query.streams)],
+        "predicates": _predicates(query, statistics),
+        "plan": None,
+        "states": [],
+        "programs": {},
+        "cost": None,
+        "why": [],
+    }
+    if query.kind == "join" and plan is not None:
+        facts |= _Explainer(query, plan, statistics, costs).facts()
+    return {key: _rounded(value) for key, value in facts.items()}
+
+
+def _rounded(value: Any) -> Any:
+    """Estimates to six digits: more would be noise."""
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    return [_rounded(item) for item in value] if isinstance(value, list) else value
+
+
+def _aggregation(query: Query) -> Facts | None:
+    aggregation = query.aggregation
+    if aggregation is None:
+        return None
+    return {
+        "keys": [render(key.expression) for key in aggregation.keys],
+        "calls": [aggregate_text(call) for call in aggregation.calls],
+        "having": None if aggregation.having is None else output_text(aggregation.having, query),
+    }
+
+
+def _stream(stream: StreamRef, position: int, statistics: Statistics) -> Facts:
+    window, retention = stream.window, stream.retention_us
+    is_range = isinstance(window, RangeWindow)
+    return {
+        "alias": stream.alias,
+        "stream": stream.stream,
+        "time": stream.time,
+        "window": _window_text(window),
+        "window_kind": "range" if is_range else "rows",
+        "width_us": window.width_us if isinstance(window, RangeWindow) else None,
+        "rows": None if isinstance(window, RangeWindow) else window.rows,
+        "derived": isinstance(window, RangeWindow) and window.derived,
+        "grows_for_ever": is_range and _width(stream) is None,
+        "retention_us": retention,
+        "retention": None if retention is None else _length(retention),
+        "freshness_us": stream.freshness_us,
+        "rate": statistics.rates[position],
+        "tuples": statistics.windows[position],
+    }
+
+
+def _width(stream: StreamRef) -> int | None:
+    """How long a tuple is kept at most."""
+    width = stream.window.width_us if isinstance(stream.window, RangeWindow) else None
+    return min((w for w in (width, stream.retention_us) if w is not None), default=None)
+
+
+def _window_text(window: Window) -> str:
+    if not isinstance(window, RangeWindow):
+        keys = ", ".join(render(key) for key in window.partition_by)
+        return f"PARTITION BY {keys} ROWS {window.rows:,}" if keys else f"ROWS {window.rows:,}"
+    if window.width_us is None:
+        return "RANGE UNBOUNDED"
+    return "NOW" if window.width_us == 1 and not window.derived else f"RANGE {_length(window.width_us)}"
+
+
+def _length(microseconds: int) -> str:
+    """A length of time; derived ones are a microsecond longer than written, so that their end is included."""
+    if microseconds > 1 and microseconds % 1000 == 1:
+        return f"{format_interval(microseconds - 1)} inclusive"
+    return format_interval(microseconds)
+
+
+def _predicates(query: Query, statistics: Statistics) -> Facts:
+    selections = {s.alias: render(s.selection) for s in query.streams if s.selection is not None}
+    return {
+        "equalities": [
+            {
+                "name": name,
+                "text": class_text(cls),
+                "type": describe(cls.type),
+                "null_safe": cls.null_safe,
+                "distinct": {query.streams[s].alias: count for s, count in sorted(distinct.items())},
+            }
+            for name, cls, distinct in zip(class_names(query), query.classes, statistics.distinct, strict=True)
+        ],
+        "thetas": [
+            {"text": theta_text(theta), "selectivity": share}
+            for theta, share in zip(query.thetas, statistics.thetas, strict=True)
+        ],
+        "selections": selections,
+        "residual": [render(predicate) for predicate in query.residual],
+    }
+
+
+class _Explainer:
+    """The facts about a plan, with the names of its query."""
+
+    def __init__(self, query: Query, plan: Plan, statistics: Statistics, costs: Costs) -> None:
+        self.query = query
+        self.plan = plan
+        self.statistics = statistics
+        self.costs = costs
+        self.graph = JoinGraph.of(query)
+        self.names = class_names(query)
+
+    def facts(self) -> Facts:
+        cost = plan_cost(self.plan, self.graph, self.statistics, self.costs)
+        states = self._states(self.plan) if isinstance(self.plan, TreePlan) else []
+        return {
+            "plan": {
+                "text": format_plan(self.plan, self.query.aliases),
+                "kind": "tree" if isinstance(self.plan, TreePlan) else "linear",
+                "tree": self._tree(self.plan.tree, self.plan) if isinstance(self.plan, TreePlan) else None,
+            },
+            "states": states,
+            "programs": {
+                self.query.aliases[head.stream]: [self._step(step) for step in head.steps] for head in cost.heads
+            },
+            "cost": self._cost(cost),
+            "why": self._why(cost),
+        }
+
+    def _node(self, node: Node) -> str:
+        return format_node(node, self.query.aliases)
+
+    def _predicate(self, key: tuple[int, ...], thetas: tuple[int, ...]) -> Facts:
+        return {
+            "method": "hash" if key else "nested loop",
+            "key": [self.names[cls] for cls in key],
+            "thetas": [theta_text(self.query.thetas[theta]) for theta in thetas],
+        }
+
+    def _tree(self, tree: Tree, plan: TreePlan) -> Facts:
+        node, is_leaf = tree.node, isinstance(tree, Leaf)
+        facts: Facts = {
+            "node": self._node(node),
+            "streams": [self.query.aliases[s] for s in sorted(node)],
+            "kept": is_leaf or node in plan.kept,
+            "size": self.statistics.size(self.graph, node),
+            "arrivals": self.statistics.arrivals(self.graph, node),
+        }
+        if isinstance(tree, Leaf):
+            return facts
+        left, right = tree.left.node, tree.right.node
+        facts |= self._predicate(self.graph.connecting(left, right), self.graph.thetas_completed(left, right))
+        return facts | {"children": [self._tree(tree.left, plan), self._tree(tree.right, plan)]}
+
+    def _step(self, cost: StepCost) -> Facts:
+        step = cost.step
+        return {
+            "probe": self._node(step.target),
+            **self._predicate(step.key, step.thetas),
+            "checks": [self.names[cls] for cls in step.checks if cls not in step.key],
+            "stores": None if step.stores is None else self._node(step.stores),
+            "probes": cost.probes,
+            "candidates": cost.candidates,
+            "matches": cost.matches,
+            "probing": cost.probing,
+            "storing": cost.storing,
+        }
+
+    def _cost(self, cost: PlanCost) -> Facts:
+        heads = {
+            self.query.aliases[head.stream]: {
+                "rate": head.rate,
+                "base": head.base,
+                "probing": sum(step.probing for step in head.steps),
+                "storing": sum(step.storing for step in head.steps),
+                "results": head.results,
+                "total": head.total,
+            }
+            for head in cost.heads
+        }
+        return {
+            "total": cost.total,
+            "per_tuple": cost.per_tuple,
+            "storing": cost.storing,
+            "rate": sum(self.statistics.rates),
+            "results": self.statistics.arrivals(self.graph, frozenset(range(self.graph.streams))),
+            "heads": heads,
+        }
+
+    def _states(self, plan: TreePlan) -> list[Facts]:
+        """For every state of a tree, what storing it costs and what recomputing it would."""
+        trees = TreeEstimator(Estimator(self.graph, self.statistics, self.costs), splits_of(plan.tree))
+        nodes = [frozenset(streams_of(mask)) for mask in trees.states]
+        kept = sum(1 << i for i, node in enumerate(nodes) if node in plan.kept)
+        facts = []
+        for i, node in enumerate(nodes):
+            storing = trees.estimator.upkeep(trees.states[i])
+            saved = trees.total(kept & ~(1 << i)) - trees.total(kept | 1 << i)
+            facts.append(
+                {
+                    "state": self._node(node),
+                    "kept": node in plan.kept,
+                    "entries": self.statistics.size(self.graph, node),
+                    "storing": storing,
+                    "recomputing": max(saved + storing, 0.0),
+                }
+            )
+        return facts
+
+    def _why(self, cost: PlanCost) -> list[str]:
+        """Why no state is kept, if the shape of the plan has none."""
+        streams = len(self.query.streams)
+        if streams == 1:
+            return ["One stream: there is nothing to join."]
+        if streams == 2:
+            return ["Two streams: they join window against window, there is no intermediate state."]
+        if isinstance(self.plan, TreePlan):
+            return []
+        pipeline = choose_plan(self.graph, self.statistics, "all", self.costs)
+        ratio = plan_cost(pipeline, self.graph, self.statistics, self.costs).total / cost.total
+        text = format_plan(pipeline, self.query.aliases)
+        verdict = "about as much" if 0.95 < ratio < 1.05 else f"{ratio:.2g} times as much"
+        return [
+            "Every stream has its own order, and no intermediate result is stored: probes are recomputed each time.",
+            f"The best tree that keeps all its states, {text}, is expected to cost {verdict}.",
+        ]

@@ -1,0 +1,224 @@
+"""The facts of an explanation, laid out for a person."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from thalweg.cql.durations import format_interval
+
+Facts = dict[str, Any]
+
+_CHANGES = {"ISTREAM": "enter", "DSTREAM": "leave"}
+
+
+def lay_out(facts: Facts) -> str:
+    """Sections from what is asked to how it runs and what that costs."""
+    output = f"{facts['output']}: results as they {_CHANGES[facts['output']]} the window"
+    what = f"join of {len(facts['streams'])} streams" if len(facts["streams"]) > 1 else "window over one stream"
+    if facts["kind"] == "difference":
+        first, *others = (stream["alias"] for stream in facts["streams"])
+        what = f"difference: {first} minus {' and '.join(others)}"
+    freshness = f", FRESHNESS {format_interval(facts['freshness_us'])}" if facts["freshness_us"] is not None else ""
+    lines = [f"{facts['query']}: {what}, {output}{freshness}", ""]
+    lines += _section("streams", _streams(facts))
+    lines += _section("predicates", _predicates(facts))
+    lines += _section("output", _output(facts))
+    if facts["kind"] == "difference":
+        lines += _section("plan", _difference(facts))
+    if facts["plan"] is not None:
+        lines += _section(f"plan  {facts['plan']['text']}", _plan(facts))
+        lines += _section("what a new tuple does", _programs(facts))
+        lines += _section(f"cost  {_cost_line(facts['cost'])}", _cost_table(facts["cost"]))
+        lines += _section("why", _why(facts))
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _section(title: str, content: Iterator[str]) -> list[str]:
+    lines = [f"  {line}" for line in content]
+    return [title, *lines] if lines else []
+
+
+def _streams(facts: Facts) -> Iterator[str]:
+    rows = []
+    for stream in facts["streams"]:
+        window = stream["window"] + (", derived from the interval predicates" if stream["derived"] else "")
+        if stream["grows_for_ever"]:
+            window += ": this state grows for ever"
+        elif stream["retention_us"] is not None and not stream["derived"] and _shorter(stream):
+            window += f", kept for {stream['retention']}: interval predicates need no more"
+        if stream["freshness_us"] is not None:
+            window += f", FRESHNESS {format_interval(stream['freshness_us'])}"
+        name = stream["stream"] if stream["stream"] != stream["alias"] else ""
+        rows.append(
+            (stream["alias"], name, window, f"~{count(stream['rate'])}/s", f"~{count(stream['tuples'])} tuples")
+        )
+    yield from _table(rows, right=(3, 4))
+
+
+def _shorter(stream: Facts) -> bool:
+    return stream["width_us"] is None or bool(stream["retention_us"] < stream["width_us"])
+
+
+def _predicates(facts: Facts) -> Iterator[str]:
+    predicates = facts["predicates"]
+    rows = [("equality", f"{p['text']}  ({p['type']})") for p in predicates["equalities"]]
+    rows += [
+        ("theta", f"{p['text']}  (holds for {percent(p['selectivity'])} of the pairs)") for p in predicates["thetas"]
+    ]
+    rows += [("selection", f"{alias}: {text}") for alias, text in predicates["selections"].items()]
+    rows += [("residual", text) for text in predicates["residual"]]
+    yield from _table(rows)
+
+
+def _output(facts: Facts) -> Iterator[str]:
+    columns = (c["name"] if _plain(c) else f"{c['expression']} AS {c['name']}" for c in facts["columns"])
+    yield from _wrapped(columns)
+    aggregation = facts["aggregation"]
+    if aggregation is not None:
+        groups = f"for each {', '.join(aggregation['keys'])}" if aggregation["keys"] else "over all results"
+        yield f"aggregation: {', '.join(aggregation['calls']) or 'none'} {groups}, over what the windows hold"
+        if aggregation["having"] is not None:
+            yield f"having: {aggregation['having']}"
+
+
+def _plain(column: Facts) -> bool:
+    return bool(column["expression"].split(".")[-1].strip("`") == column["name"])
+
+
+def _wrapped(words: Iterator[str], width: int = 100) -> Iterator[str]:
+    line = ""
+    for word in words:
+        if line and len(line) + len(word) > width:
+            yield f"{line},"
+            line = word
+        else:
+            line = f"{line}, {word}" if line else word
+    if line:
+        yield line
+
+
+def _difference(facts: Facts) -> Iterator[str]:
+    first, *others = (stream["alias"] for stream in facts["streams"])
+    keys = ", ".join(p["name"] for p in facts["predicates"]["equalities"])
+    yield f"no join tree: every stream has one window, indexed by {keys}"
+    yield f"a tuple of {first} is in the result while no tuple of {' or '.join(others)} with its key is alive"
+
+
+def _plan(facts: Facts) -> Iterator[str]:
+    if facts["plan"]["tree"] is None:
+        yield "a linear order for every stream, no intermediate states"
+        return
+    rows = list(_tree_rows(facts["plan"]["tree"], "", "", root=True))
+    yield from _table(rows, right=(2,))
+
+
+def _tree_rows(tree: Facts, prefix: str, below: str, *, root: bool = False) -> Iterator[Sequence[str]]:
+    """Label, method and estimate of every node, the root first."""
+    if "children" not in tree:
+        yield f"{prefix}{tree['node']}", "", f"~{count(tree['size'])} tuples"
+        return
+    method = f"hash on {', '.join(tree['key'])}" if tree["key"] else "nested loop"
+    method = ", ".join([method, *tree["thetas"]])
+    if root:
+        yield f"{prefix}⋈ results", method, f"~{count(tree['arrivals'])}/s"
+    elif tree["kept"]:
+        yield (
+            f"{prefix}⋈ {tree['node']} ● kept",
+            method,
+            f"~{count(tree['size'])} entries, ~{count(tree['arrivals'])}/s",
+        )
+    else:
+        yield f"{prefix}⋈ {tree['node']} ○ not kept", method, f"~{count(tree['arrivals'])}/s"
+    left, right = tree["children"]
+    yield from _tree_rows(left, f"{below}├─ ", f"{below}│  ")
+    yield from _tree_rows(right, f"{below}└─ ", f"{below}   ")
+
+
+def _programs(facts: Facts) -> Iterator[str]:
+    rows = []
+    for head, steps in facts["programs"].items():
+        parts = [head]
+        for step in steps:
+            how = f"by {', '.join(step['key'])}" if step["key"] else "by nested loop"
+            parts.append(f"{step['probe']} {how}")
+            if step["stores"] is not None:
+                parts.append(f"store {step['stores']}")
+        rows.append(" → ".join([*parts, "result"]))
+    yield from rows
+
+
+def _cost_line(cost: Facts) -> str:
+    kept = cost["storing"] / cost["total"]
+    states = f", {percent(kept)} of it to keep states" if kept > 0 else ""
+    busy = percent(cost["total"] / 1e9)
+    return f"about {cost['per_tuple']:,.0f} ns per tuple: {busy} of a core at {count(cost['rate'])} tuples/s{states}"
+
+
+def _cost_table(cost: Facts) -> Iterator[str]:
+    rows = [("", "window", "probing", "storing", "results", "total")]
+    for alias, head in cost["heads"].items():
+        parts = (head[part] for part in ("base", "probing", "storing", "results", "total"))
+        rows.append((alias, *(f"{work(part)}" for part in parts)))
+    yield from _table(rows, right=(1, 2, 3, 4, 5))
+
+
+def _why(facts: Facts) -> Iterator[str]:
+    yield from facts["why"]
+    for state in facts["states"]:
+        storing, recomputing = work(state["storing"]), work(state["recomputing"])
+        pays = state["recomputing"] > state["storing"]
+        if state["kept"]:
+            verdict = "is kept" if pays else "is kept, though it does not pay"
+            yield f"{state['state']} {verdict}: storing it takes {storing}, recomputing would take {recomputing}"
+        else:
+            verdict = "is not kept, though it would pay" if pays else "is not kept"
+            yield f"{state['state']} {verdict}: recomputing takes {recomputing}, storing it would take {storing}"
+
+
+def _table(rows: Sequence[Sequence[str]], right: tuple[int, ...] = ()) -> Iterator[str]:
+    """Rows with aligned columns; empty columns are left out."""
+    columns = [i for i in range(max(map(len, rows), default=0)) if any(row[i] for row in rows)]
+    widths = {i: max(len(row[i]) for row in rows) for i in columns}
+    for row in rows:
+        cells = (row[i].rjust(widths[i]) if i in right else row[i].ljust(widths[i]) for i in columns)
+        yield "  ".join(cells).rstrip()
+
+
+def count(number: float) -> str:
+    """An estimate as a person says it.
+
+    >>> count(12345.6), count(3.14159), count(0.00012), count(25_000_000)
+    ('12,300', '3.1', '0.00012', '25 million')
+    """
+    number = float(f"{number:.3g}")
+    if number >= 1e15:
+        return f"{number:.0e}"
+    for size, name in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
+        if number >= size:
+            return f"{number / size:g} {name}"
+    return f"{number:,.0f}" if number >= 10 else f"{number:.2g}"
+
+
+def percent(share: float) -> str:
+    """A share as a percentage.
+
+    >>> percent(0.333), percent(0.00052), percent(12.0)
+    ('33%', '0.052%', '1,200%')
+    """
+    return f"{count(100 * share)}%"
+
+
+def work(nanoseconds: float) -> str:
+    """Work per second of stream.
+
+    >>> work(1234.0), work(5.6e7), work(0)
+    ('1.2 µs/s', '56 ms/s', '0')
+    """
+    nanoseconds = float(f"{nanoseconds:.3g}")
+    if nanoseconds == 0:
+        return "0"
+    for size, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")):
+        if nanoseconds >= size:
+            return f"{count(nanoseconds / size)} {unit}/s"
+    return f"{count(nanoseconds)} ns/s"

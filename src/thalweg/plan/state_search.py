@@ -1,0 +1,102 @@
+"""Searching the tree and the states that it keeps, together. Sets of streams are bit masks here."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from thalweg.plan.estimator import Estimator, Splits, TreeEstimator, clearly_less
+from thalweg.plan.tree_search import Forest, reachable, rotated, rotations
+
+EXACT_STATES = 8
+"""States up to which all subsets of kept states are tried."""
+
+STATES_IN_MIND = 9
+"""Streams up to which trees are searched with kept and unkept states in mind: some tenths of a second for nine."""
+
+
+class KeptTree(NamedTuple):
+    """A tree, its kept states and what they cost together."""
+
+    cost: float
+    splits: Splits
+    kept: tuple[int, ...]
+
+
+def best_kept_tree(estimator: Estimator, pipeline: Splits) -> KeptTree:
+    """The best tree found with the best of its states kept; ``pipeline`` is the best one that keeps all."""
+    found = best_states(estimator, pipeline)
+    if estimator.graph.streams > STATES_IN_MIND:
+        return found
+    other = best_states(estimator, _tree_in_mind(estimator))
+    return _improved(estimator, min(found, other, key=lambda tree: tree.cost))
+
+
+class _Choice(NamedTuple):
+    """A subtree: what happens below it costs ``cost``, and whoever probes it binds ``pieces``."""
+
+    cost: float
+    pieces: tuple[int, ...]
+
+
+def _tree_in_mind(estimator: Estimator) -> dict[int, tuple[int, int]]:
+    """A tree for some states kept: every subset is weighed both with its state and without.
+
+    Exact but for one thing: an unkept subtree is built for itself, not for who probes it.
+    """
+    forest = Forest(estimator)
+    choices: dict[int, tuple[_Choice, ...]] = {}
+    for stream in range(estimator.graph.streams):
+        choices[1 << stream] = (_Choice(0.0, (1 << stream,)),)
+    best: dict[int, tuple[int, int]] = {}
+    for mask in range(1, estimator.all + 1):
+        if mask in choices:
+            continue
+        found: _Choice | None = None
+        for left, right in forest.splits(mask, choices):
+            for a in choices[left]:
+                for b in choices[right]:
+                    cost = a.cost + b.cost
+                    if found is not None and cost >= found.cost:
+                        continue
+                    cost += estimator.arrivals(left) * estimator.bind(left, b.pieces)
+                    cost += estimator.arrivals(right) * estimator.bind(right, a.pieces)
+                    if found is None or clearly_less(cost, found.cost):
+                        found, best[mask] = _Choice(cost, a.pieces + b.pieces), (left, right)
+        if found is not None:
+            choices[mask] = (_Choice(found.cost + estimator.upkeep(mask), (mask,)), found)
+    return reachable(estimator.all, best)
+
+
+def _improved(estimator: Estimator, kept: KeptTree) -> KeptTree:
+    """Rotate joins, choosing the kept states anew each time, while that saves something."""
+    forest = Forest(estimator)
+    while True:
+        splits = (rotated(kept.splits, *rotation) for rotation in rotations(forest, kept.splits))
+        trees = (best_states(estimator, s) for s in splits)
+        found = next((tree for tree in trees if clearly_less(tree.cost, kept.cost)), None)
+        if found is None:
+            return kept
+        kept = found
+
+
+def best_states(estimator: Estimator, splits: Splits) -> KeptTree:
+    """The states of a tree to keep: exact up to :data:`EXACT_STATES` states, one flip at a time beyond."""
+    trees = TreeEstimator(estimator, splits)
+    count = len(trees.states)
+    if count <= EXACT_STATES:
+        cost, kept = min((trees.total(kept), kept) for kept in range(1 << count))
+    else:
+        cost, kept = min(_flipped(trees, start) for start in (0, (1 << count) - 1))
+    return KeptTree(cost, splits, tuple(mask for i, mask in enumerate(trees.states) if kept >> i & 1))
+
+
+def _flipped(trees: TreeEstimator, kept: int) -> tuple[float, int]:
+    """Keep or drop one state after the other where that saves something, until a whole round saves nothing."""
+    best = (trees.total(kept), kept)
+    last = None
+    while best != last:
+        last = best
+        for i in range(len(trees.states)):
+            flipped = best[1] ^ 1 << i
+            best = min(best, (trees.total(flipped), flipped))
+    return best

@@ -1,0 +1,81 @@
+"""``thalweg bench``: the list, a run, its JSON. The experiments themselves are tested with their own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Invoke
+from thalweg.errors import InputError
+from thalweg.experiments import EXPERIMENTS, Document, Experiment, Report, Scale
+
+
+def measured(scale: Scale, report: Report) -> Document:
+    report("counting sheep")
+    return {
+        "bench": "sheep",
+        "scale": scale,
+        "machine": {"cores": 2},
+        "rows": [{"part": "sheep", "kind": "black", "per second": 12.5}],
+        "claims": [{"claim": "sheep are fast", "measured": 12.5, "bar": ">= 100", "holds": False}],
+    }
+
+
+def failing(scale: Scale, report: Report) -> Document:
+    raise InputError("no sheep")
+
+
+@pytest.fixture(autouse=True)
+def sheep(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(EXPERIMENTS, "sheep", Experiment("sheep", "how fast sheep are", measured))
+    monkeypatch.setitem(EXPERIMENTS, "wolf", Experiment("wolf", "where the sheep went", failing))
+
+
+def test_alone_it_lists_the_experiments(thalweg: Invoke) -> None:
+    result = thalweg("bench")
+    assert result.exit_code == 0, result.output
+    assert {line.split()[0] for line in result.stdout.splitlines()[2:]} == set(EXPERIMENTS)
+    assert "how fast sheep are" in result.stdout
+
+
+def test_a_run_shows_rows_and_claims_and_writes_json(thalweg: Invoke, tmp_path: Path) -> None:
+    file = tmp_path / "new" / "sheep.json"
+    result = thalweg("bench", "sheep", "--scale", "paper", "--json", file)
+    assert result.exit_code == 0, result.output
+    assert result.stderr == "counting sheep\n"
+    assert "sheep (paper)" in result.stdout
+    assert "NO      sheep are fast" in result.stdout
+    assert json.loads(file.read_text()) == measured("paper", lambda _: None)
+    assert [path.name for path in file.parent.iterdir()] == ["sheep.json"]
+
+
+def test_quick_is_the_default(thalweg: Invoke) -> None:
+    assert "sheep (quick)" in thalweg("bench", "sheep").stdout
+
+
+def test_an_experiment_that_fails(thalweg: Invoke) -> None:
+    result = thalweg("bench", "wolf")
+    assert (result.exit_code, result.stdout, result.stderr) == (1, "", "error: no sheep\n")
+
+
+def test_a_file_that_cannot_be_written(thalweg: Invoke, tmp_path: Path) -> None:
+    result = thalweg("bench", "sheep", "--json", tmp_path)
+    assert result.exit_code == 1
+    assert f"error: cannot write {tmp_path}: it is a directory" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["shep"], "there is no experiment 'shep'. Did you mean sheep?"),
+        (["xxxxxxx"], "there is no experiment 'xxxxxxx'. They are: engine"),
+        (["sheep", "--scale", "huge"], "'huge' is not one of"),
+    ],
+)
+def test_wrong_usage_exits_with_2(thalweg: Invoke, arguments: list[str], message: str) -> None:
+    result = thalweg("bench", *arguments)
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.replace("│", " ").split())

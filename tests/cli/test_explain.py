@@ -1,0 +1,109 @@
+"""``thalweg explain``: text and JSON, from files and from schemas."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Invoke
+
+SCHEMAS = [
+    argument
+    for name, column in (("A", "x"), ("B", "y"), ("C", "z"))
+    for argument in ("--schema", f"{name}=k BIGINT, {column} BIGINT, ts TIMESTAMP")
+]
+TWO = (
+    "CREATE QUERY ab AS SELECT A.x, B.y FROM A [RANGE 10 SECONDS], B [RANGE 10 SECONDS] WHERE A.k = B.k;\n"
+    "CREATE QUERY bc AS SELECT B.y, C.z FROM B [NOW], C [NOW] WHERE B.k = C.k;\n"
+)
+
+
+def document(result: object) -> list[dict[str, object]]:
+    parsed: list[dict[str, object]] = json.loads(result.stdout)  # type: ignore[attr-defined]
+    return parsed
+
+
+def test_text_from_schemas(thalweg: Invoke, shop: Path) -> None:
+    result = thalweg("explain", shop / "abc.cql", *SCHEMAS)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("query1: join of 3 streams")
+    assert "A.k = B.k = C.k" in result.stdout
+    assert "RANGE 10 seconds" in result.stdout
+
+
+def test_text_from_files_has_their_statistics(thalweg: Invoke, shop: Path, sources: list[str]) -> None:
+    assumed = thalweg("explain", shop / "abc.cql", *SCHEMAS, "--json")
+    measured = thalweg("explain", shop / "abc.cql", *sources, "--json")
+    assert measured.exit_code == 0, measured.output
+    rates = [[stream["rate"] for stream in document(result)[0]["streams"]] for result in (assumed, measured)]  # type: ignore[attr-defined]
+    assert rates[0] == [1000.0] * 3
+    assert all(rate < 10 for rate in rates[1])
+
+
+def test_a_plan_and_its_states(thalweg: Invoke, shop: Path) -> None:
+    result = thalweg("explain", shop / "abc.cql", *SCHEMAS, "--plan", "(B C) A", "--states", "all", "--json")
+    assert result.exit_code == 0, result.output
+    (explained,) = document(result)
+    assert explained["plan"]["text"] == "(B C) A"  # type: ignore[index]
+    assert [state["name"] for state in explained["states"]] == ["B⋈C"]  # type: ignore[attr-defined]
+
+
+def test_several_queries(thalweg: Invoke) -> None:
+    every = thalweg("explain", "-", *SCHEMAS, "--json", input=TWO)
+    assert [each["query"] for each in document(every)] == ["ab", "bc"]
+    one = thalweg("explain", "-", *SCHEMAS, "--query", "bc", input=TWO)
+    assert one.exit_code == 0, one.output
+    assert one.stdout.startswith("bc: ")
+    assert "ab: " not in one.stdout
+
+
+def test_an_except_query_has_no_plan(thalweg: Invoke) -> None:
+    text = "SELECT k FROM A [RANGE 1 HOUR] EXCEPT SELECT k FROM B [RANGE 1 HOUR]"
+    result = thalweg("explain", "-", *SCHEMAS, "--json", input=text)
+    assert result.exit_code == 0, result.output
+    assert document(result)[0]["plan"] is None
+    refused = thalweg("explain", "-", *SCHEMAS, "--plan", "A B", input=text)
+    assert refused.exit_code == 1
+    assert refused.stderr == "error: query1 is an EXCEPT query, which has no plan to choose\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--plan", "A B"], "error: plan 'A B': stream 'C' is missing"),
+        (["--query", "nope"], "error: the text has no query 'nope'. Its queries are query1."),
+    ],
+)
+def test_errors(thalweg: Invoke, shop: Path, arguments: list[str], message: str) -> None:
+    result = thalweg("explain", shop / "abc.cql", *SCHEMAS, *arguments)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith(message)
+
+
+def test_a_query_error_on_stdin_shows_its_place(thalweg: Invoke) -> None:
+    result = thalweg("explain", "-", *SCHEMAS, input="SELECT A.k\nFROM A [NOW], D [NOW]")
+    assert result.exit_code == 1
+    assert result.stderr.splitlines() == [
+        "error: there is no stream 'D' (line 2, column 15). The streams are A, B, C.",
+        " --> stdin:2:15",
+        "  |",
+        "2 | FROM A [NOW], D [NOW]",
+        "  |               ^",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--schema", "A=k BIGNT"], "A: 'BIGNT' is no type"),
+        (["--schema", "A"], "'A' is not of the form"),
+        (["--schema", "A=k INT", "--source", "A=a.csv"], "'A' also has a --source"),
+        (["--schema", "A=k INT", "--time", "B=ts"], "'B' is no source; the sources are: A"),
+    ],
+)
+def test_wrong_usage_exits_with_2(thalweg: Invoke, shop: Path, arguments: list[str], message: str) -> None:
+    result = thalweg("explain", shop / "abc.cql", *arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in " ".join(result.stderr.replace("│", " ").split())

@@ -1,0 +1,76 @@
+"""One case, run by thalweg and computed by the oracle: the same rows, in time order."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+import thalweg
+from tests.cases import TIME, Case, Out, Star
+from tests.expressions import ResultTime
+from tests.lifetimes import contradictory
+from tests.oracle import cols, expected, normalised_table
+from thalweg.errors import BindError
+
+
+def check(case: Case) -> None:
+    """Fails with what differs and the query; Hypothesis adds the case as Python."""
+    try:
+        if not case.minus and contradictory(case):
+            _refused(case)
+        else:
+            _compare(case, answer(case))
+    except Exception as error:
+        error.add_note(f"\nThe query:\n{case.cql()}\n")
+        raise
+
+
+def answer(case: Case) -> pa.Table:
+    """What thalweg says."""
+    return thalweg.replay(
+        case.cql(),
+        case.tables(),
+        time=TIME,
+        options=thalweg.Options(
+            plan=case.plan, states=case.states, batch_size=case.batch_size, lateness=case.lateness_text()
+        ),
+        transitions=list(case.transitions),
+    )
+
+
+def _refused(case: Case) -> None:
+    """Bounds on time that exclude each other leave no result; a user is told so."""
+    assert not expected(case)
+    with pytest.raises(BindError, match="no result is possible"):
+        answer(case)
+
+
+def _compare(case: Case, table: pa.Table) -> None:
+    want, got = expected(case), normalised_table(table)
+    missing, extra = want - got, got - want
+    different = missing + extra
+    assert not different, (
+        f"{sum(want.values())} rows expected; {sum(missing.values())} missing, {sum(extra.values())} too many:\n"
+        + "".join(f"  missing {count} x {_plain(row)}\n" for row, count in list(missing.items())[:10])
+        + "".join(f"  extra {count} x {_plain(row)}\n" for row, count in list(extra.items())[:10])
+    )
+    place = _result_time_column(case)
+    if place is not None:
+        times = table.column(place).cast(pa.int64()).to_pylist()
+        assert times == sorted(times), f"not in time order: {times}"
+
+
+def _plain(row: tuple[tuple[str, object], ...]) -> tuple[object, ...]:
+    return tuple(value for _, value in row)
+
+
+def _result_time_column(case: Case) -> int | None:
+    place = 0
+    for out in case.select:
+        if isinstance(out, Out) and out.expr == ResultTime():
+            return place
+        if isinstance(out, Star):
+            place += sum(len(cols(case, item)) for item in case.items if out.alias in (None, item.alias))
+        else:
+            place += 1
+    return None
