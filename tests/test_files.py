@@ -331,6 +331,11 @@ class TestWriting:
         (tmp_path / "t.csv").mkdir()
         assert self.failing(TABLE, tmp_path / "t.csv").startswith(f"cannot write {tmp_path}/t.csv: it is a directory")
 
+    def test_the_system_says_no(self, tmp_path: Path) -> None:
+        (tmp_path / "gone").symlink_to(tmp_path / "nowhere" / "at all")
+        message = self.failing(TABLE, tmp_path / "gone" / "t.csv")
+        assert message in (f"cannot write {tmp_path}/gone/t.csv: {text}" for text in ("File exists", "Not a directory"))
+
     def test_a_file_in_place_of_the_directory(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("x")
         assert f"cannot write {tmp_path}/file/t.csv" in self.failing(TABLE, tmp_path / "file" / "t.csv")

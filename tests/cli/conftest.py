@@ -10,8 +10,15 @@ import pytest
 from typer.testing import CliRunner
 
 from thalweg.cli.app import app
+from thalweg.engine.compilation import ready_kernels
 
 Invoke = Callable[..., Any]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _compiled() -> None:
+    """Kernels are compiled before the first test, so that no test sees the notice about it."""
+    ready_kernels()
 
 
 @pytest.fixture

@@ -47,7 +47,8 @@ def test_output_to_a_file_is_plain_text(shop: Path, sources: list[str]) -> None:
     result = run("replay", shop / "abc.cql", *sources, "--states", "all")
     assert result.returncode == 0, result.stderr
     assert "\x1b" not in result.stdout
-    assert result.stderr == ""
+    assert "\x1b" not in result.stderr
+    assert not any(line != line.rstrip() for line in result.stdout.splitlines())
     assert "(2 rows)" in result.stdout
 
 

@@ -47,7 +47,7 @@ def test_a_plan_and_its_states(thalweg: Invoke, shop: Path) -> None:
     assert result.exit_code == 0, result.output
     (explained,) = document(result)
     assert explained["plan"]["text"] == "(B C) A"  # type: ignore[index]
-    assert [state["name"] for state in explained["states"]] == ["B⋈C"]  # type: ignore[attr-defined]
+    assert [state["state"] for state in explained["states"]] == ["B⋈C"]  # type: ignore[attr-defined]
 
 
 def test_several_queries(thalweg: Invoke) -> None:

@@ -28,6 +28,7 @@ def test_the_caret_stands_under_the_column() -> None:
         ("\ta.x", 2, " a.x", " ^"),  # a tab counts as one column, so it takes one cell
         ("'株' = x", 7, "'株' = x", "       ^"),  # a wide character takes two cells
         ("a.x\r", 3, "a.x", "  ^"),
+        ("\x1b[1m a", 6, " [1m a", "     ^"),  # nothing from a text reaches the terminal as a command
         ("abc", 4, "abc", "   ^"),  # the end of the text
     ],
 )
@@ -56,6 +57,11 @@ def test_an_error_exits_with_1(capsys: pytest.CaptureFixture[str]) -> None:
 def test_windows_in_messages_are_not_markup(capsys: pytest.CaptureFixture[str]) -> None:
     exit_code(InputError("write t [RANGE 10 SECONDS] or [bold]"))
     assert capsys.readouterr().err == "error: write t [RANGE 10 SECONDS] or [bold]\n"
+
+
+def test_control_characters_in_messages_are_shown_as_text(capsys: pytest.CaptureFixture[str]) -> None:
+    exit_code(InputError("column '\x1b[31m'\nerror: fake"))
+    assert capsys.readouterr().err == "error: column '\\x1b[31m'\\nerror: fake\n"
 
 
 def test_long_messages_are_not_broken(capsys: pytest.CaptureFixture[str]) -> None:

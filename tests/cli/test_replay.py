@@ -33,7 +33,7 @@ class TestResults:
         result = thalweg("replay", shop / "abc.cql", *sources, "--out", out)
         assert result.exit_code == 0, result.output
         assert by_time(read_table(out).to_pylist()) == RESULTS
-        assert f"2 results are in {out}" in result.stdout
+        assert f"2 results in {out}\n" in result.stdout
 
     @pytest.mark.parametrize("ending", ["parquet", "jsonl"])
     def test_come_from_other_formats(self, thalweg: Invoke, shop: Path, ending: str) -> None:
@@ -107,8 +107,11 @@ class TestSummary:
         assert re.search(r"query1: 2 results from \d+ tuples in [\d.]+ (ms|s), [\d,]+ tuples/s", result.stdout)
 
     def test_counts_late_rows_and_writes_them(self, thalweg: Invoke, shop: Path, sources: list[str]) -> None:
+        for name in "abc":
+            with (shop / f"{name}.csv").open("a") as file:
+                file.write("9,0,2024-05-01 12:01:00\n")
         with (shop / "a.csv").open("a") as file:
-            file.write("1,40,2024-05-01 12:00:00\n")  # half a minute behind its stream
+            file.write("1,40,2024-05-01 12:00:00\n")  # a minute behind its stream, and half of one behind the others
         late = ["--lateness", "5 seconds", "--late-out", shop / "late"]
         result = thalweg("replay", shop / "abc.cql", *sources, *late)
         assert result.exit_code == 0, result.output
@@ -212,12 +215,13 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
+            ([], "name the streams, as in --source trades=trades.parquet"),
             (["--source", "a.csv"], "'a.csv' is not of the form trades=trades.parquet"),
             (["--source", "A=x.csv", "--source", "A=y.csv"], "'A' is given twice"),
             (["--source", "A=x.csv", "--time", "B=ts"], "'B' is no source"),
-            (["--switch", "(B C) A"], "is not of the form"),
-            (["--late-out", "late"], "without --lateness no row is late"),
-            (["--batch-size", "0"], "0 is not in the range"),
+            (["--source", "A=x.csv", "--switch", "(B C) A"], "is not of the form"),
+            (["--source", "A=x.csv", "--late-out", "late"], "without --lateness no row is late"),
+            (["--batch-size", "0"], "Invalid value for '--batch-size'"),
             (["--states", "some"], "'some' is not one of"),
             (["--colour"], "No such option"),
         ],

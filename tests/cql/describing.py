@@ -9,7 +9,9 @@ from thalweg.cql.query import Query, RangeWindow, RowsWindow, Theta
 def describe(query: Query) -> str:
     lines = [f"{query.name}: {query.output.value} {query.kind}"]
     for position, stream in enumerate(query.streams):
-        line = f"stream {stream.alias} = {stream.stream} {_window(query, position)} keeps {_length(stream.retention_us)}"
+        line = (
+            f"stream {stream.alias} = {stream.stream} {_window(query, position)} keeps {_length(stream.retention_us)}"
+        )
         if stream.freshness_us is not None:
             line += f" fresh {_length(stream.freshness_us)}"
         if stream.selection is not None:

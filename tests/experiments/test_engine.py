@@ -23,7 +23,7 @@ SMALL = engine.Sizes(
     state_counts=(4,),
     state_total=2_000,
     twin_tuples=300,
-    memory_tuples=6_000,
+    memory_tuples=4_000,
     starts=1,
     compiling=False,
 )
@@ -62,12 +62,12 @@ def test_claims_follow_from_the_rows(document: Document) -> None:
     speed = {str(row["contender"]): row["seconds"] for row in document["rows"] if row["part"] == "the workload"}
     measured = {claim["claim"]: claim["measured"] for claim in document["claims"]}
     kernel = measured["thalweg end to end / bare M-Join kernel, tuples/s"]
-    assert kernel == pytest.approx(speed["bare M-Join kernel"] / speed["thalweg"], rel=0.2)  # rows are rounded
+    assert kernel == pytest.approx(speed["bare M-Join kernel"] / speed["thalweg"], rel=0.01)  # rows are rounded
     best = min(seconds for name, seconds in speed.items() if name.startswith("DuckDB, plain"))
     plain = measured["thalweg on one core / DuckDB's plain SQL on its best number of threads, tuples/s"]
-    assert plain == pytest.approx(best / speed["thalweg"], rel=0.2)
+    assert plain == pytest.approx(best / speed["thalweg"], rel=0.01)
     short, long = [row for row in document["rows"] if row["part"] == "memory"]
-    assert long["tuples"] == 10 * short["tuples"]
+    assert long["tuples"] == pytest.approx(10 * short["tuples"], rel=0.1)
     state = measured["state memory, 10 times the input / the input"]
     assert state == pytest.approx(long["state_bytes"] / short["state_bytes"], rel=1e-3)
 
@@ -78,13 +78,11 @@ def test_a_wrong_answer_stops_the_experiment(monkeypatch: pytest.MonkeyPatch) ->
         engine.measure("quick", SMALL, lambda text: None)
 
 
-def test_the_twin_and_the_fed_engine_answer_like_the_compiled_replay() -> None:
-    workload = Workload(streams=2, tuples=400, keys=20, window_us=50_000)
-    arguments = child.workload_arguments(workload, seed=7)
+def test_the_twin_answers_like_the_compiled_replay() -> None:
+    arguments = child.workload_arguments(Workload(streams=2, tuples=400, keys=20, window_us=50_000), seed=7)
     compiled = child.ask("replay", arguments)
     twin = child.ask("replay", arguments, {"NUMBA_DISABLE_JIT": "1"})
-    fed = child.ask("feed", {**arguments, "batch": workload.tuples})
-    assert compiled["fingerprint"] == twin["fingerprint"] == fed["fingerprint"]
+    assert compiled["fingerprint"] == twin["fingerprint"]
     assert compiled["fingerprint"][0] > 0
 
 

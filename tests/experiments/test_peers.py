@@ -106,14 +106,18 @@ def test_workloads_repeat_with_the_seed_and_keep_their_parameters() -> None:
         assert set(table["k"].to_pylist()) == set(range(50))
 
 
-def test_batches_continue_each_other_to_streams_of_the_same_kind() -> None:
-    workload = Workload(streams=2, tuples=25, keys=50)
-    batches = list(workload.batches(np.random.default_rng(1), size=10))
-    assert [[len(table) for table in batch.values()] for batch in batches] == [[10, 10], [10, 10], [5, 5]]
+def test_slices_cover_the_time_of_the_tuples_one_after_the_other() -> None:
+    workload = Workload(streams=2, tuples=10_000, keys=50, rate=1_000.0)
+    slices = list(workload.slices(np.random.default_rng(1), span_us=3_000_000))
+    assert len(slices) == 4  # ten seconds
     for name in workload.names:
-        stream = pa.concat_tables([batch[name] for batch in batches])
-        assert stream["id"].to_pylist() == list(range(25))
-        assert (np.diff(stream["ts"].cast(pa.int64()).to_numpy()) >= 0).all()
+        for number, each in enumerate(slices):
+            times = each[name]["ts"].cast(pa.int64()).to_numpy()
+            assert (np.diff(times) >= 0).all()
+            assert number * 3_000_000 <= times[0] <= times[-1] < (number + 1) * 3_000_000
+            assert len(times) == pytest.approx(3_000, rel=0.1)
+        stream = pa.concat_tables([each[name] for each in slices])
+        assert stream["id"].to_pylist() == list(range(len(stream)))
 
 
 def test_a_window_of_a_fraction_of_a_second_is_written_in_microseconds() -> None:

@@ -7,10 +7,19 @@ from thalweg.plan.cost import Costs, half_way, join_cost, plan_cost, productivit
 from thalweg.plan.estimator import Estimator, TreeEstimator, splits_of, streams_of
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.statistics import Statistics
-from thalweg.plan.tree import Leaf, LinearPlan, TreePlan, left_deep, parse_plan
+from thalweg.plan.tree import Leaf, LinearPlan, TreePlan, left_deep
 
 ROUND = Costs(
-    base_insert=3, base_purge=2, probe=10, candidate=1, scan=0.5, theta=0.25, state_insert=60, state_purge=40, result=7
+    base_insert=3,
+    base_purge=2,
+    probe=10,
+    probe_again=4,
+    candidate=1,
+    scan=0.5,
+    theta=0.25,
+    state_insert=60,
+    state_purge=40,
+    result=7,
 )
 
 
@@ -117,15 +126,26 @@ def test_one_stream_costs_its_window_and_its_results() -> None:
     assert cost.total == pytest.approx(10 * 5 + 10 * 7)
 
 
-def test_the_constants_fit_the_measured_kernels() -> None:
-    """A bare 4-way M-Join at 9.1 million tuples/s; storing every intermediate result is several times dearer."""
-    graph = JoinGraph(4, (frozenset(range(4)),))
-    known = Statistics((1000.0,) * 4, (10_000.0,) * 4, ({s: 10_000.0 for s in range(4)},))  # noqa: C420 - reads as it is
-    tree = parse_plan("((A B) C) D", "ABCD")
-    assert isinstance(tree, TreePlan)
-    assert plan_cost(tree, graph, known).per_tuple == pytest.approx(1e9 / 9.1e6, rel=0.1)
-    assert plan_cost(tree.keeping_all(), graph, known).per_tuple > 2 * plan_cost(tree, graph, known).per_tuple
-    assert Costs().store > 3 * (Costs().probe + Costs().candidate)
+def test_the_same_key_again_is_cheaper_in_a_base_window() -> None:
+    graph = JoinGraph(3, (frozenset(range(3)),))
+    known = Statistics((1.0,) * 3, (10.0,) * 3, ({0: 10.0, 1: 10.0, 2: 10.0},))
+    first, again = plan_cost(LinearPlan(((1, 2), (0, 2), (0, 1))), graph, known, ROUND).heads[0].steps
+    assert (first.probing, again.probing) == pytest.approx((11, 5))
+    state = plan_cost(TreePlan(left_deep([0, 1, 2])).keeping_all(), graph, known, ROUND).heads[2].steps[0]
+    assert state.probing == pytest.approx(11)
+    other_key = JoinGraph(3, (frozenset({0, 1}), frozenset({1, 2})))
+    known = Statistics((1.0,) * 3, (10.0,) * 3, ({0: 10.0, 1: 10.0}, {1: 10.0, 2: 10.0}))
+    steps = plan_cost(LinearPlan(((1, 2), (0, 2), (1, 0))), other_key, known, ROUND).heads[0].steps
+    assert [step.probing for step in steps] == pytest.approx([11, 11])
+
+
+@pytest.mark.parametrize(("streams", "measured"), [(4, 9.1e6), (8, 5.3e6), (12, 4.8e6), (20, 3.4e6)])
+def test_the_constants_fit_the_measured_m_joins(streams: int, measured: float) -> None:
+    graph = JoinGraph(streams, (frozenset(range(streams)),))
+    known = Statistics((1000.0,) * streams, (10_000.0,) * streams, (dict.fromkeys(range(streams), 10_000.0),))
+    m_join = TreePlan(left_deep(range(streams)))
+    assert 1e9 / plan_cost(m_join, graph, known).per_tuple == pytest.approx(measured, rel=0.2)
+    assert plan_cost(m_join.keeping_all(), graph, known).per_tuple > 2 * plan_cost(m_join, graph, known).per_tuple
 
 
 # The same again, fast.

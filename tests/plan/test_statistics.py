@@ -198,6 +198,35 @@ def test_rates_and_windows() -> None:
     assert known.windows == pytest.approx((200, 5_000, 50, 21, 100, 25), rel=0.01)
 
 
+def test_the_beginnings_of_streams_stand_for_what_follows() -> None:
+    """Windows that are not full yet, streams of different speed, and one that the end of another cuts short."""
+    bound = query(
+        [
+            stream("A", RangeWindow(100 * SECOND)),
+            stream("B", RangeWindow(100 * SECOND)),
+            stream("C", RangeWindow(None)),
+            stream("D", RowsWindow(5_000)),
+            stream("E", RangeWindow(3600 * SECOND)),
+            stream("F", RowsWindow(5, (sql("F.k"),))),
+        ],
+        [equality("A.k", "B.k")],
+    )
+    fast, slow = steady(2_000, 1_000), steady(2_000, 10)
+    keys = {0: np.arange(2_000) % 7}
+    samples = [
+        StreamSample(fast, keys, total=1e6),
+        StreamSample(slow, keys, total=1e6),
+        StreamSample(slow, total=10_000),
+        StreamSample(slow, share=0.5, total=10_000),
+        StreamSample(slow, total=3_000),
+        StreamSample(slow, partitions=np.arange(2_000) % 300, total=10_000),
+    ]
+    known = Statistics.measure(bound, samples)
+    assert known.rates == pytest.approx((1_000, 10, 10, 10, 10, 10), rel=0.01)
+    assert known.windows == pytest.approx((100_000, 1_000, 5_000, 2_500, 3_000, 1_500), rel=0.01)
+    assert known.distinct[0] == pytest.approx({0: 7, 1: 7}, rel=0.2)
+
+
 def test_a_sparse_key_domain_is_not_mistaken_for_the_values_seen() -> None:
     # 1,000 tuples per window out of 100,000 values: about 995 distinct ones are seen.
     rng = np.random.default_rng(5)

@@ -97,7 +97,7 @@ def a_stream(
     times: tuple[Value, ...] = (*clock.instants, None) if pick.chance(8) else clock.instants
     order = pick.one("jittered", "jittered", "shuffled") if disorder else "sorted"
     limit = 0 if pick.chance(40) else ROWS_PER_STREAM[joined]
-    least = limit // 2 if full else min(limit, pick.one(0, 1, 3))
+    least = limit // 2 if full else 0
     radices = (len(times), *map(len, pools), 3)
     rows = []
     for number in pick.numbers(prod(radices), least, limit):

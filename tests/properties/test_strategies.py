@@ -82,13 +82,13 @@ def features(case: Case) -> Iterator[str]:
 ALWAYS = {
     *("states all", "states none", "states auto", "Range", "int64", "int32", "string", "decimal(10,2)"),
     *("decimal(12,4)", "double", "date", "bool", "empty stream", "duplicates", "null value", "nan", "unsorted"),
-    *("null time", "ties", "one stream twice", "selection", "no plan", "batches of 1", "left-deep"),
+    *("null time", "ties", "one stream twice", "selection", "no plan", "batches of 1"),
     *("comma", "join", "wrapped", "not wrapped"),
 }
 WINDOWS = {"Rows", "partition by", "unbounded", "Now"}
 THETA = {"distance", "Between", "<", "<=", ">", ">=", "<>"}
-LINKS = {"=", "<=>", "linear"}
-CHANGES = {"transition at 0", "two transitions at once", "linear", "bushy"}
+LINKS = {"=", "<=>", "linear", "left-deep"}
+CHANGES = {"transition at 0", "two transitions at once", "linear", "left-deep", "bushy"}
 OUTPUTS = {"istream", "dstream"}
 SPECIAL: dict[str, set[str]] = {
     "one_class": {"window clause", "star", "Either", "bushy", "6 items", *LINKS},

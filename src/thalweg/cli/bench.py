@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from thalweg.cli.arguments import DebugOption, ScaleChoice
-from thalweg.cli.console import activity, grid, output
+from thalweg.cli.console import activity, grid, output, show
 from thalweg.cli.failures import failures
 
 if TYPE_CHECKING:
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 def bench(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="The experiment; without it, list them.")] = None,
     scale: Annotated[
-        ScaleChoice, typer.Option(help="quick: a minute or so; paper: the sizes of the published figures.")
+        ScaleChoice, typer.Option(help="quick: minutes; paper: the sizes that figures are quoted at.")
     ] = ScaleChoice.QUICK,
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Also write what was measured as JSON.")
     ] = None,
     debug: DebugOption = False,
 ) -> None:
-    """Run an experiment and show what it measured beside the bars it was asked to reach.
+    """Run an experiment; show what it measured and which bars it reached.
 
     Every experiment checks its answers before it reports a time.
 
@@ -52,7 +52,7 @@ def bench(
         hint = f"Did you mean {close[0]}?" if close else f"They are: {', '.join(EXPERIMENTS)}."
         raise typer.BadParameter(f"there is no experiment '{name}'. {hint}", param_hint="NAME")
     with failures(debug=debug):
-        with activity() as report:
+        with activity(lines=True) as report:
             document = EXPERIMENTS[name].run(scale.value, report)
         if json_file is not None:
             from thalweg.files import atomically
@@ -66,7 +66,7 @@ def _list(console: Console, summaries: Mapping[str, str]) -> None:
     table = grid("experiment", "what it shows")
     for name, summary in summaries.items():
         table.add_row(name, summary)
-    console.print(table)
+    show(console, table)
 
 
 def print_document(console: Console, document: Document) -> None:
@@ -78,13 +78,13 @@ def print_document(console: Console, document: Document) -> None:
         console.print()
         if part is not None:
             console.print(str(part), style="bold")
-        console.print(_measurements([name for name in columns if name != "part"], list(rows)))
+        show(console, _measurements([name for name in columns if name != "part"], list(rows)))
     console.print()
     claims = grid("holds", "claim", "measured", "bar", right={"measured", "bar"})
     for claim in document["claims"]:
         cells = ("yes" if claim["holds"] else "NO", claim["claim"], figure(claim["measured"]), figure(claim["bar"]))
         claims.add_row(*cells, style="" if claim["holds"] else "red")
-    console.print(claims)
+    show(console, claims)
 
 
 def _measurements(columns: list[str], rows: list[Row]) -> Table:

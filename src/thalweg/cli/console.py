@@ -27,6 +27,15 @@ def diagnostics() -> Console:
     return Console(stderr=True, markup=False, highlight=False, emoji=False, width=width)
 
 
+def printable(text: str) -> str:
+    r"""A text without control characters, which could move the cursor or worse.
+
+    >>> printable("a\x1b[31mb\tc")
+    'a\\x1b[31mb\\tc'
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def grid(*columns: str, right: Collection[str] = ()) -> Table:
     """An empty table in the style of the command; the columns in ``right`` hold numbers."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
@@ -35,12 +44,19 @@ def grid(*columns: str, right: Collection[str] = ()) -> Table:
     return table
 
 
+def show(console: Console, table: Table) -> None:
+    """Print a table; for a reader that is not a terminal, without blanks at the ends of its lines."""
+    if console.is_terminal:
+        console.print(table)
+        return
+    with console.capture() as captured:
+        console.print(table)
+    console.out("\n".join(line.rstrip() for line in captured.get().splitlines()))
+
+
 @contextmanager
 def progress_bar(what: str) -> Iterator[Progress | None]:
-    """A progress bar while the block runs, for a person who watches; None for anyone else.
-
-    Before the first report the engine may be compiling its kernels, which the bar says.
-    """
+    """A progress bar while the block runs, for a person who watches; None for anyone else."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -49,7 +65,7 @@ def progress_bar(what: str) -> Iterator[Progress | None]:
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Bar(*columns, console=diagnostics(), transient=True) as bar:
-        task = bar.add_task(f"{what}: preparing (the first run compiles the engine)", total=None)
+        task = bar.add_task(f"{what}: preparing", total=None)
 
         def report(done: int, total: int) -> None:
             bar.update(task, description=what, completed=done, total=total)
@@ -58,11 +74,15 @@ def progress_bar(what: str) -> Iterator[Progress | None]:
 
 
 @contextmanager
-def activity() -> Iterator[Callable[[str], None]]:
-    """Tells what is being done now: beside a spinner for a person who watches, as lines for anyone else."""
+def activity(*, lines: bool = False) -> Iterator[Callable[[str], None]]:
+    """Tells a person who watches what is being done now, beside a spinner; with ``lines`` a log, too."""
     console = diagnostics()
     if not sys.stderr.isatty():
-        yield console.print
+        yield console.print if lines else _say_nothing
         return
     with console.status("starting") as status:
         yield status.update
+
+
+def _say_nothing(_: str) -> None:
+    pass

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from thalweg.cli.arguments import DebugOption
-from thalweg.cli.console import activity, grid, output
+from thalweg.cli.console import activity, grid, output, show
 from thalweg.cli.explain import statistics_of
 from thalweg.cli.failures import failures
-from thalweg.cli.render import duration, size
+from thalweg.cli.render import counted, duration
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,7 +26,7 @@ def demo(
     seconds: Annotated[int, typer.Option(min=20, metavar="N", help="Seconds of generated stream time.")] = 60,
     debug: DebugOption = False,
 ) -> None:
-    """Watch a join change its plan while it runs, and its answer stay the same.
+    """Watch a join change its plan while it runs, with the same answer.
 
     Needs no files: the streams are generated. Takes well under a minute.
 
@@ -49,30 +49,28 @@ def _tell(console: Console, seconds: int) -> bool:
     noon = shop.position(streams, shop.NOON_US)
     to_second = (noon, shop.AFTER_NOON)
     _introduce(console, streams, seconds)
-    with activity() as doing:
-        doing("compiling the engine (the first time on a machine only)")
-        ready_kernels()
+    ready_kernels()
     _explain(console, streams)
     with activity() as doing:
         doing("running the first plan all the way")
-        first = _replay(streams, shop.BEFORE_NOON)
+        first = replayed(streams, shop.BEFORE_NOON)
         doing("running the second plan all the way")
-        second = _replay(streams, shop.AFTER_NOON)
+        second = replayed(streams, shop.AFTER_NOON)
         doing("running with a live plan change")
-        changing = _replay(streams, shop.BEFORE_NOON, to_second)
+        changing = replayed(streams, shop.BEFORE_NOON, to_second)
     _show_runs(console, noon, {"first plan": first, "second plan": second, "live change": changing})
     with activity() as doing:
         doing("looking at the states around noon")
         moments = {
-            "just before noon": _replay(shop.until(streams, shop.NOON_US), shop.BEFORE_NOON),
-            "one second after": _replay(shop.until(streams, shop.NOON_US + _SECOND_US), shop.BEFORE_NOON, to_second),
+            "just before noon": replayed(shop.until(streams, shop.NOON_US), shop.BEFORE_NOON),
+            "one second after": replayed(shop.until(streams, shop.NOON_US + _SECOND_US), shop.BEFORE_NOON, to_second),
             "at the end": changing,
         }
     _show_states(console, moments, changing.summary.completions)
     return _compare(console, {"first plan": first, "second plan": second, "live change": changing})
 
 
-def _replay(streams: Mapping[str, pa.Table], plan: str, *changes: tuple[int, str]) -> ReplayResult:
+def replayed(streams: Mapping[str, pa.Table], plan: str, *changes: tuple[int, str]) -> ReplayResult:
     from thalweg.cli import demo_data as shop
     from thalweg.replayer import run
 
@@ -93,10 +91,13 @@ Which ads and clicks led to which orders?
     console.print(_indented(shop.QUERY))
     console.print(
         """\
-Before noon, a small crowd of regulars clicks and orders; the ads reach other people.
-At noon a campaign begins: ads and clicks are now about a curious crowd that rarely orders.
-So first ads ⋈ clicks is small and clicks ⋈ orders is large; after noon it is the reverse.
-"""
+In the morning a small crowd of regulars clicks and orders, and ads reach other
+people. At noon a campaign begins: now ads and clicks are about a curious crowd
+that rarely orders. So first ads ⋈ clicks is small and clicks ⋈ orders is large,
+and after noon it is the other way round: no single plan is good all day.
+
+All intermediate results are kept here, as in a classic pipeline of joins, so
+that there are states to look at."""
     )
 
 
@@ -119,11 +120,15 @@ def _show_runs(console: Console, noon: int, runs: Mapping[str, ReplayResult]) ->
     table = grid("run", "plan", "time", "tuples/s", "stored", right={"time", "tuples/s", "stored"})
     for name, result in runs.items():
         summary = result.summary
-        plans = f", from tuple {noon:,} on ".join(use.plan for use in summary.plans)
+        plans = ", at noon ".join(use.plan for use in summary.plans)
         rate = sum(summary.tuples_in.values()) / summary.seconds
         table.add_row(name, plans, duration(summary.seconds), f"{rate:,.0f}", f"{summary.stored:,}")
-    console.print(table)
-    console.print("\nstored: intermediate results put into a state, the work that a good plan saves.")
+    show(console, table)
+    console.print(
+        f"""
+stored: intermediate results put into states, the work that a good plan avoids.
+Noon comes after {noon:,} tuples."""
+    )
 
 
 def _show_states(console: Console, moments: Mapping[str, ReplayResult], completions: int) -> None:
@@ -133,20 +138,21 @@ def _show_states(console: Console, moments: Mapping[str, ReplayResult], completi
     for name in names:
         held = ({s.name: s for s in result.summary.states}.get(name) for result in moments.values())
         table.add_row(name, *(_contents(state) for state in held))
-    console.print(table)
+    show(console, table)
     console.print(
         f"""
-The base windows (a, c, o) stay. The first plan's state is dropped, and that of the second
-starts with no key at all: a key is completed from the base windows when a tuple asks for it
-({completions:,} times in this run), so nothing stops for the change."""
+The base windows a, c and o stay as they are. The first plan's state is dropped;
+the second plan's starts empty, and each of its keys is completed from the base
+windows when a tuple first asks for it ({completions:,} times in this run). So nothing
+waits for the change, and nobody pays for keys that nobody asks for."""
     )
 
 
 def _contents(state: StateSize | None) -> str:
     if state is None:
         return "-"
-    keys = "" if state.live_keys is None else f", {state.live_keys:,} keys live"
-    return f"{state.tuples:,} tuples{keys}, {size(state.bytes)}"
+    keys = "" if state.live_keys is None else f", {counted(state.live_keys, 'key')} live"
+    return counted(state.tuples, "tuple") + keys
 
 
 def _compare(console: Console, runs: Mapping[str, ReplayResult]) -> bool:
@@ -154,13 +160,13 @@ def _compare(console: Console, runs: Mapping[str, ReplayResult]) -> bool:
     table = grid("run", "rows", "checksum (of any order)", right={"rows"})
     for name, result in runs.items():
         table.add_row(name, f"{result.table.num_rows:,}", f"{checksum(result.table):016x}")
-    console.print(table)
+    show(console, table)
     reference, *others = (
         result.table.sort_by([(c, "ascending") for c in result.table.column_names]) for result in runs.values()
     )
     same = all(other.equals(reference) for other in others)
     if same:
-        console.print("\nThe same rows in every run: a plan changes what an answer costs, never what it is.")
+        console.print("\nThe same rows every time: a plan changes what an answer costs, not what it is.")
     else:
         console.print("\nThe answers differ. That is a defect.", style="bold red")
     return same

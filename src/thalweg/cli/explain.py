@@ -50,13 +50,15 @@ def explain(
 ) -> None:
     """Show what a query means and how it would run, without running it.
 
-    Streams come from files (--source), whose contents guide the planner, or are just described
-    (--schema).
+    Streams come from files (--source), whose contents guide the planner,
+    or are just described (--schema).
 
     \b
     Example:
-      thalweg explain spread.cql --source trades=trades.csv --source quotes=quotes.parquet
-      thalweg explain abc.cql --schema A="k BIGINT, ts TIMESTAMP" --schema B="k BIGINT, ts TIMESTAMP"
+      thalweg explain spread.cql --source trades=trades.csv \\
+                                 --source quotes=quotes.parquet
+      thalweg explain ab.cql --schema A="k BIGINT, ts TIMESTAMP" \\
+                             --schema B="k BIGINT, ts TIMESTAMP" --plan "B A"
     """  # noqa: D301 - \b keeps the line breaks of a paragraph
     paths = named(source or [], "--source", SOURCE_EXAMPLE)
     described = named(schema or [], "--schema", SCHEMA_EXAMPLE)

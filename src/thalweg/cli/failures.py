@@ -21,7 +21,7 @@ from pathlib import Path
 import typer
 from rich.cells import cell_len
 
-from thalweg.cli.console import diagnostics
+from thalweg.cli.console import diagnostics, printable
 from thalweg.errors import InputError, Location, QueryError, ThalwegError
 
 
@@ -85,7 +85,7 @@ def describe(error: ThalwegError, script: Script | None) -> str:
     1 | SELECT * FROM t
       |               ^
     """
-    message = f"error: {error}"
+    message = f"error: {printable(str(error))}"
     if script is None or not isinstance(error, QueryError) or error.location is None:
         return message
     return "\n".join([message, *_excerpt(script, error.location)])
@@ -98,7 +98,8 @@ def _excerpt(script: Script, location: Location) -> Iterator[str]:
     lines = script.text.split("\n")
     if location.line > len(lines):
         return
-    line = lines[location.line - 1].rstrip("\r").expandtabs(1)  # one cell per character, as columns are counted
+    # A character that cannot be shown becomes one that can, for columns are counted in characters.
+    line = "".join(c if c.isprintable() else " " for c in lines[location.line - 1].rstrip("\r"))
     yield f"{margin} |"
     yield f"{number} | {line}"
     yield f"{margin} | {' ' * cell_len(line[: location.column - 1])}^"

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 
-from thalweg.cli.console import grid
+from thalweg.cli.console import grid, printable, show
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from rich.console import Console
 
-    from thalweg.replayer import Summary
+    from thalweg.replayer import StateSize, Summary
 
 PREVIEW_ROWS = 20
 _CELL_WIDTH = 60  # a longer text is cut: the preview is to recognise rows, --out to keep them
@@ -29,8 +29,8 @@ def print_preview(console: Console, table: pa.Table) -> None:
     preview = grid(*table.column_names[:shown], right=numbers)
     for row in zip(*columns[:shown], strict=True):
         preview.add_row(*row)
-    console.print(preview)
-    notes = [f"{table.num_rows:,} {'row' if table.num_rows == 1 else 'rows'}"]
+    show(console, preview)
+    notes = [counted(table.num_rows, "row")]
     if table.num_rows > PREVIEW_ROWS:
         notes.append(f"the first {PREVIEW_ROWS} are shown")
     if shown < table.num_columns:
@@ -42,28 +42,34 @@ def print_summary(console: Console, summary: Summary) -> None:
     """What a run read, gave, dropped, kept, and how long it took."""
     total = sum(summary.tuples_in.values())
     rate = f", {total / summary.seconds:,.0f} tuples/s" if summary.seconds > 0 else ""
-    compiling = f" (after {duration(summary.compile_seconds)} of compiling)" if summary.compile_seconds >= 0.05 else ""
-    console.print(
-        f"{summary.query}: {summary.results:,} results from {total:,} tuples "
-        f"in {duration(summary.seconds)}{rate}{compiling}",
-        style="bold",
+    ready = (
+        f"; getting the engine ready took {duration(summary.compile_seconds)}" if summary.compile_seconds > 1 else ""
     )
+    text = f"{summary.query}: {counted(summary.results, 'result')} from {counted(total, 'tuple')}"
+    console.print(f"{text} in {duration(summary.seconds)}{rate}{ready}", style="bold")
     console.print()
     streams = grid("stream", "tuples in", "late", "bad", right={"tuples in", "late", "bad"})
     for alias, tuples in summary.tuples_in.items():
         streams.add_row(alias, f"{tuples:,}", f"{summary.late.get(alias, 0):,}", f"{summary.bad.get(alias, 0):,}")
-    console.print(streams)
+    show(console, streams)
     console.print()
     states = grid("state at the end", "tuples", "live keys", "size", right={"tuples", "live keys", "size"})
     for state in summary.states:
-        keys = "" if state.live_keys is None else f"{state.live_keys:,}"
-        states.add_row(state.name, f"{state.tuples:,}", keys, size(state.bytes))
-    console.print(states)
+        states.add_row(state.name, f"{state.tuples:,}", _live_keys(state, summary), size(state.bytes))
+    show(console, states)
+    if not summary.plans:  # a set difference
+        return
     console.print()
     plans = grid("from tuple", "plan", right={"from tuple"})
     for use in summary.plans:
         plans.add_row(f"{use.position:,}", use.plan)
-    console.print(plans)
+    show(console, plans)
+
+
+def _live_keys(state: StateSize, summary: Summary) -> str:
+    if state.live_keys is not None:
+        return f"{state.live_keys:,}"
+    return "" if state.name in summary.tuples_in else "all"  # a base window is no cache
 
 
 def cell(value: Any) -> str:
@@ -81,9 +87,17 @@ def cell(value: Any) -> str:
         return text.rstrip("0") if value.microsecond and value.tzinfo is None else text
     if isinstance(value, bytes):
         return f"0x{value.hex()}"
-    # A control character would move the cursor or worse.
-    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(value))
+    text = printable(str(value))
     return text if len(text) <= _CELL_WIDTH else f"{text[: _CELL_WIDTH - 1]}…"
+
+
+def counted(number: int, noun: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "row"), counted(1200, "row")
+    ('1 row', '1,200 rows')
+    """
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def duration(seconds: float) -> str:

@@ -18,9 +18,9 @@ from thalweg.cli.arguments import (
     switches,
     time_columns,
 )
-from thalweg.cli.console import diagnostics, output, progress_bar
+from thalweg.cli.console import activity, diagnostics, output, progress_bar
 from thalweg.cli.failures import failures
-from thalweg.cli.render import print_preview, print_summary
+from thalweg.cli.render import counted, print_preview, print_summary
 from thalweg.cli.sources import SOURCE_EXAMPLE, read_sources
 
 if TYPE_CHECKING:
@@ -59,22 +59,25 @@ def replay(
 ) -> None:
     """Run a query over files and show or write its results.
 
-    The answer depends on the query and the data alone, never on the plan: --plan and --switch
-    change how fast it comes and what is kept meanwhile.
+    The answer depends on the query and the data alone, never on the plan:
+    --plan and --switch change how fast it comes, and what is kept meanwhile.
 
     \b
     Example:
       echo "SELECT t.sym, t.price, q.bid
             FROM trades t [RANGE 10 SECONDS], quotes q [RANGE 5 SECONDS]
             WHERE t.sym = q.sym" > spread.cql
-      thalweg replay spread.cql --source trades=trades.csv --source "quotes=quotes/*.parquet"
+      thalweg replay spread.cql --source trades=trades.csv \\
+                                --source "quotes=quotes/*.parquet"
 
     \b
-    With a plan change after 100,000 tuples, and results in a file:
-      thalweg replay abc.cql --source A=a.parquet --source B=b.parquet --source C=c.parquet
+    Results into a file, and another plan after 100,000 tuples:
+      thalweg replay abc.cql --source A=a.csv --source B=b.csv --source C=c.csv \\
               --plan "(A B) C" --switch 100000:"(B C) A" --out results.parquet
     """  # noqa: D301 - \b keeps the line breaks of a paragraph
     paths = named(source or [], "--source", SOURCE_EXAMPLE)
+    if not paths:
+        raise typer.BadParameter(f"name the streams, as in --source {SOURCE_EXAMPLE}.", param_hint="--source")
     times = time_columns(time or [], paths)
     transitions = switches(switch or [])
     if late_out is not None and lateness is None:
@@ -95,7 +98,9 @@ def replay(
             late_rows="count" if late_out is None else "table",
             **({} if batch_size is None else {"batch_size": batch_size}),
         )
-        tables = read_sources(paths, times)
+        with activity() as doing:
+            doing("reading the sources")
+            tables = read_sources(paths, times)
         with progress_bar("replay") as progress:
             result = run(
                 cql, tables, time=times, options=options, transitions=transitions, query=query, progress=progress
@@ -114,7 +119,7 @@ def _write_late(result: ReplayResult, directory: Path) -> None:
         if table is not None and table.num_rows:
             file = directory / f"{quote(alias, safe='')}.parquet"
             write_table(table, file)
-            diagnostics().print(f"{table.num_rows:,} late rows of {alias} are in {file}")
+            diagnostics().print(f"{counted(table.num_rows, 'late row')} of {alias} in {file}")
 
 
 def _show(result: ReplayResult, out: Path | None) -> None:
@@ -122,6 +127,6 @@ def _show(result: ReplayResult, out: Path | None) -> None:
     if out is None:
         print_preview(console, result.table)
     else:
-        console.print(f"{result.table.num_rows:,} results are in {out}")
+        console.print(f"{counted(result.table.num_rows, 'result')} in {out}")
     console.print()
     print_summary(console, result.summary)

@@ -117,7 +117,7 @@ class Aggregator:
                 what = f"'{render(node)}' is neither grouped nor aggregated"
                 raise BindError(what, self._source.of(node), "Add it to GROUP BY, or put it into MIN or MAX.")
             else:
-                pending += node.iter_expressions()
+                pending += reversed(list(node.iter_expressions()))
         return as_expression(holder.this.pop())
 
     def _name(self, node: exp.Expr) -> str | None:

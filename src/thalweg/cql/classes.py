@@ -30,8 +30,9 @@ def attribute_classes(split: Split) -> tuple[AttributeClass, ...]:
         if not _fits(merged):
             split.keep(equality.condition)
             continue
-        groups = [group for group in groups if group not in touching]
-        groups.append(merged)
+        place = groups.index(touching[0]) if touching else len(groups)
+        groups[place : place + len(touching[:1])] = [merged]
+        groups = [group for group in groups if group not in touching[1:]]
     return tuple(_class(group, split) for group in groups)
 
 

@@ -23,7 +23,8 @@ MICROSECONDS: dict[str, int] = {
 }
 _SHORT = {
     "us": "microsecond",
-    "µs": "microsecond",
+    "\N{MICRO SIGN}s": "microsecond",
+    "\N{GREEK SMALL LETTER MU}s": "microsecond",
     "ms": "millisecond",
     "s": "second",
     "sec": "second",

@@ -119,7 +119,8 @@ def check_expression(expression: exp.Expr, source: SourceText) -> None:
 def _check_kind(node: exp.Expr, name: str | None, source: SourceText) -> None:
     for kind, words in _NAMES.items():
         if isinstance(node, kind):
-            raise UnsupportedError(f"{words} not supported", source.of(node))
+            hint = "A window stands behind its stream in the FROM list." if kind is exp.Bracket else ""
+            raise UnsupportedError(f"{words} not supported", source.of(node), hint)
     is_other = isinstance(node, exp.AggFunc) and not isinstance(node, (exp.Count, exp.Sum, exp.Min, exp.Max, exp.Avg))
     if is_other or name in _OTHER_AGGREGATES:
         called = (name or node.key).upper()
@@ -130,7 +131,7 @@ def _check_kind(node: exp.Expr, name: str | None, source: SourceText) -> None:
 
 
 def _unknown(node: exp.Expr, name: str, source: SourceText) -> BindError:
-    close = difflib.get_close_matches(name, [*FUNCTIONS, *AGGREGATES, RESULT_TIME], n=1, cutoff=0.7)
+    close = difflib.get_close_matches(name, [*FUNCTIONS, *AGGREGATES, RESULT_TIME], n=1, cutoff=0.75)
     hint = f"Did you mean {close[0]}?" if close else "Functions are those that Spark and DuckDB share with one meaning."
     return BindError(f"there is no function {name.upper()} here", source.of(node), hint)
 

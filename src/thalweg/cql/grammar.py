@@ -55,6 +55,7 @@ class CqlParser(ExpressionGrammar):
         return CreateQuery(this=name, expression=self._query())
 
     def _query(self) -> ContinuousSelect | Difference:
+        start = self._curr
         output = self._output_word() if self._next.token_type == TokenType.L_PAREN else None
         if output is None:
             body = self._body()
@@ -62,7 +63,7 @@ class CqlParser(ExpressionGrammar):
             self._match_l_paren()
             body = self._body()
             if body.args.get("output"):
-                self._fail(f"{output} and {body.args['output']} stand in one query", hint="Write one of them, once.")
+                self._fail(f"{output} and {body.args['output']} stand in one query", start, "Write one of them, once.")
             self._match_r_paren()
             body.set("output", output)
             if self._word() == "FRESHNESS":

@@ -7,6 +7,7 @@ Offsets are exact numbers: microseconds for intervals.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -24,6 +25,8 @@ class Constant:
 
 
 ZERO = Constant(Fraction(0))
+_NUMBER = re.compile(r"(?:\d{1,30}(?:\.\d{0,30})?|\.\d{1,30})(?:[eE][+-]?\d{1,2})?\Z")
+"""Longer numbers are left to whoever evaluates the expression."""
 
 
 def constant(node: exp.Expr) -> Constant | None:
@@ -49,8 +52,7 @@ def constant(node: exp.Expr) -> Constant | None:
 
 
 def _number(text: str) -> Constant | None:
-    digits = text.lower().replace(".", "").replace("e", "").replace("-", "").replace("+", "")
-    if not digits.isdecimal() or len(text) > 40 or "e" in text.lower():
+    if _NUMBER.match(text) is None:
         return None
     return Constant(Fraction(text))
 

@@ -19,7 +19,7 @@ from thalweg.cql.dialect import CQL
 from thalweg.cql.expression_grammar import UnexpectedTokenError
 from thalweg.cql.locations import SourceText
 from thalweg.cql.nodes import ContinuousSelect, CreateQuery, Difference
-from thalweg.errors import ParseError
+from thalweg.errors import Location, ParseError
 
 _OPENERS = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
 _CLOSERS = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
@@ -29,6 +29,8 @@ DEEPEST_NESTING = 40
 """Levels of brackets; sqlglot's parser recurses about twenty calls deep per level."""
 DEEPEST_TYPES = 6
 """Levels of ``TYPE(``: sqlglot reads such a bracket twice, so its work doubles with every level."""
+DEEPEST_TREE = 200
+"""Levels of a tree, chains of AND apart: DuckDB stops at 1,000, and every level may be looked at on its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,7 @@ def parse(text: str) -> tuple[Statement, ...]:
         raise ParseError("the text holds no query", source.at(0), "Write SELECT ... FROM stream [RANGE 5 MINUTES] ...")
     statements: list[Statement] = []
     for position, tree in enumerate(trees, start=1):
+        _check_depth(source, tree)
         body = tree.expression if isinstance(tree, CreateQuery) else tree
         name = tree.name if isinstance(tree, CreateQuery) else f"query{position}"
         if any(name.lower() == other.name.lower() for other in statements):
@@ -86,10 +89,19 @@ def _trees(source: SourceText) -> list[exp.Expr | None]:
         raise ParseError(f"the query cannot be read ({type(error).__name__} in the SQL parser)") from error
 
 
-def too_deep() -> ParseError:
+def _check_depth(source: SourceText, tree: exp.Expr) -> None:
+    pending = [(tree, 0)]
+    while pending:
+        node, depth = pending.pop()
+        if depth > DEEPEST_TREE:
+            raise too_deep(source.of(node))
+        pending += [(child, depth + (not isinstance(node, exp.And))) for child in node.iter_expressions()]
+
+
+def too_deep(location: Location | None = None) -> ParseError:
     """The error for a query whose tree is too deep to be walked."""
     return ParseError(
-        "the query is nested too deeply", hint="Split long chains of operators with parentheses, or simplify."
+        "the query is nested too deeply", location, "Split long chains of operators with parentheses, or simplify."
     )
 
 
@@ -122,11 +134,13 @@ def _check_tokens(source: SourceText, tokens: list[Token]) -> None:
 
 def _unreadable(source: SourceText, error: TokenError) -> ParseError:
     unclosed = re.search(r"Missing (.+) from \d+:(\d+)", str(error.__cause__))
-    if unclosed is None:
-        return ParseError("the text cannot be read", source.at(error.start or 0))
-    closer, offset = unclosed.groups()
-    names = {"`": "a quoted name is not closed by `", "*/": "a comment is not closed by */"}
-    return ParseError(names.get(closer, f"a text is not closed by {closer}"), source.at(int(offset)))
+    if unclosed is not None:
+        closer, offset = unclosed.groups()
+        return ParseError(f"a {'name' if closer == '`' else 'text'} is not closed by {closer}", source.at(int(offset)))
+    comment = source.text.rfind("/*")
+    if comment > source.text.rfind("*/"):
+        return ParseError("a comment is not closed by */", source.at(comment))
+    return ParseError("the text cannot be read", source.at(error.start or 0))
 
 
 def _unexpected(source: SourceText, error: UnexpectedTokenError) -> ParseError:

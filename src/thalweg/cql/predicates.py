@@ -23,6 +23,7 @@ from sqlglot import exp
 
 from thalweg.cql.conjuncts import conjuncts
 from thalweg.cql.constraints import Bound
+from thalweg.cql.durations import whole_units
 from thalweg.cql.expression_grammar import FUNCTION_MARK
 from thalweg.cql.expressions import Expressions, interval_node
 from thalweg.cql.linear import ZERO, Constant, constant, peel
@@ -171,7 +172,7 @@ class Splitter:
     def _peeled(self, side: Side) -> tuple[Side, Constant]:
         """A side without its constant offset, if that is an interval or a whole number."""
         core, offset = peel(side.expression)
-        if offset is None or not offset.value or offset.value.denominator != 1:
+        if offset is None or offset.value.denominator != 1 or core == side.expression:
             return side, ZERO
         kind = self._types.of(core)
         is_time = family(kind) in ("date", "timestamp")
@@ -209,8 +210,9 @@ class Splitter:
             if is_time:
                 what, hint = "a length of time with a number", "Write an interval: INTERVAL 5 SECONDS."
             raise BindError(f"'{render(written)}' compares {what}", self._scope.source.of(written), hint)
-        if is_time:
-            (left, left_offset), (right, right_offset) = self._peeled(left), self._peeled(right)
+        (left_core, left_offset), (right_core, right_offset) = self._peeled(left), self._peeled(right)
+        if is_time or (self._is_event_time(left_core) and self._is_event_time(right_core)):
+            left, right = left_core, right_core
             shift = Constant(shift.value + left_offset.value - right_offset.value)
         offset = limit.value - shift.value
         op = _THETA_OPS.get(type(node))
@@ -227,7 +229,7 @@ class Splitter:
         if offset.denominator != 1 or not (pa.types.is_integer(kind) or pa.types.is_timestamp(kind)):
             return False
         if pa.types.is_timestamp(kind):
-            by: exp.Expr = interval_node(int(offset), "microsecond")
+            by: exp.Expr = interval_node(*whole_units(int(offset)))
         else:
             by = exp.Literal.number(int(offset))
         shifted = as_expression(exp.Add(this=grouped(right.expression), expression=by)) if offset else right.expression

@@ -16,7 +16,7 @@ from sqlglot.errors import ErrorLevel, SqlglotError
 
 from thalweg.cql.locations import SourceText
 from thalweg.cql.rendering import render, shorten
-from thalweg.cql.types import canonical
+from thalweg.cql.types import MAX_DIGITS, canonical, common
 from thalweg.errors import BindError
 
 if TYPE_CHECKING:
@@ -33,6 +33,9 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "threads": "1",
     "memory_limit": "256MB",  # far more than types and constants need
 }
+
+
+_COMPARISONS = frozenset({exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ})
 
 
 class Sandbox:
@@ -118,13 +121,25 @@ class Types:
             raise self._complaint(expression, error) from error
 
     def _plain(self, expression: exp.Expr) -> pa.DataType | None:
-        while isinstance(expression, exp.Paren):
-            expression = expression.this
-        if not isinstance(expression, exp.Column):
-            return None
-        if expression.table:
+        """The type of an expression that needs no DuckDB: columns, literals, and conditions made of them."""
+        if isinstance(expression, exp.Paren):
+            return self._plain(expression.this)
+        if isinstance(expression, exp.Column) and expression.table:
             return canonical(self._streams[expression.table].field(expression.name).type)
-        return self._free[expression.name]
+        if isinstance(expression, exp.Column):
+            return self._free[expression.name]
+        if isinstance(expression, exp.Literal):
+            return _literal_type(expression)
+        if isinstance(expression, exp.Boolean):
+            return pa.bool_()
+        if type(expression) in _COMPARISONS:
+            left, right = self._plain(expression.this), self._plain(expression.expression)
+            comparable = left is not None and right is not None and common(left, right) is not None
+            return pa.bool_() if comparable else None
+        if isinstance(expression, (exp.And, exp.Or, exp.Not)):
+            sides = [self._plain(side) for side in expression.iter_expressions()]
+            return pa.bool_() if all(side == pa.bool_() for side in sides) else None
+        return None
 
     def _text(self, expression: exp.Expr) -> str:
         try:
@@ -173,3 +188,17 @@ class Types:
         import duckdb
 
         return (duckdb.Error, pa.ArrowException)
+
+
+def _literal_type(literal: exp.Literal) -> pa.DataType | None:
+    """The type of a literal, if Spark and DuckDB agree on it at first sight."""
+    if literal.is_string:
+        return pa.string()
+    whole, dot, fraction = literal.name.partition(".")
+    if not whole.isdecimal() or (dot and not fraction.isdecimal()):
+        return None
+    if dot:
+        digits = len(whole) + len(fraction)
+        return pa.decimal128(digits, len(fraction)) if digits <= MAX_DIGITS else None
+    bits = int(whole[:20]).bit_length()
+    return pa.int32() if bits < 32 else pa.int64() if bits < 64 else None

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from thalweg.cql.constraints import Bound, Differences, closure, contradiction, latest_partner, window_bounds
 from thalweg.cql.durations import format_interval
 from thalweg.cql.expressions import Expressions
 from thalweg.cql.nodes import StreamWindow
 from thalweg.cql.query import RangeWindow, RowsWindow, Window
+from thalweg.cql.types import canonical
 from thalweg.errors import BindError, Location
 
 
@@ -99,7 +102,9 @@ def missing_window(expressions: Expressions, position: int, differences: Differe
     if differences is not None and _bounds_anything(differences) and None in differences[position]:
         other = streams[differences[position].index(None)]
         what = f"stream '{stream.alias}' has no window, and nothing bounds how long after it '{other.alias}' may come"
-        condition = f"{other.alias}.{other.time} <= {stream.alias}.{stream.time} + INTERVAL 10 SECONDS"
+        is_number = pa.types.is_integer(canonical(stream.schema.field(stream.time).type))
+        length = "10000000" if is_number else "INTERVAL 10 SECONDS"
+        condition = f"{other.alias}.{other.time} <= {stream.alias}.{stream.time} + {length}"
         return BindError(what, location, f"{hint}, or add a condition such as {condition}.")
     return BindError(
         f"stream '{stream.alias}' has no window", location, f"{hint}, or WINDOW RANGE 10 SECONDS at the end."

@@ -103,9 +103,10 @@ def _feed(arguments: Mapping[str, Any]) -> Answer:
     fingerprint = answers.NOTHING
     state_bytes = 0
     start_bytes = machine.peak_memory()
-    for tables in workload.batches(np.random.default_rng(arguments["seed"]), arguments["batch"]):
+    span = arguments["span_us"]
+    for number, tables in enumerate(workload.slices(np.random.default_rng(arguments["seed"]), span), start=1):
         times = [table["ts"].to_numpy().astype(np.int64) for table in tables.values()]
-        watermark = min(int(each[-1]) for each in times)
+        watermark = number * span
         bucket.offer([Batch(table, each) for table, each in zip(tables.values(), times, strict=True)], watermark)
         for answer in chain(bucket.advance(), bucket.settle(watermark)):
             fingerprint = fingerprint.joined(answers.fingerprint(answers.ids_of(answer)))

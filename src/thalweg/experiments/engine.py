@@ -29,7 +29,7 @@ import pyarrow as pa
 
 from thalweg.experiments import answers, child, contenders, machine
 from thalweg.experiments.contenders import KERNEL, THALWEG, Rival
-from thalweg.experiments.experiment import Claim, Document, Report, Row, Scale, at_least, at_most, below
+from thalweg.experiments.experiment import Claim, Document, Report, Row, Scale, at_least, at_most, below, rounded
 from thalweg.experiments.peers import mjoin
 from thalweg.experiments.peers.duckdb_join import bucket_sql, plain_sql
 from thalweg.experiments.timing import Timing, take_turns
@@ -40,8 +40,8 @@ SEED = 20_030_909
 PLAIN = "DuckDB, plain SQL"
 BUCKET = "DuckDB, time bucket in the key"
 
-FED_AT_ONCE = 5_000
-"""Tuples per stream in a batch of the memory part: half a window of the workload."""
+FED_AT_ONCE_US = 2 * MICROSECONDS
+"""How much time a batch of the memory part covers: a fifth of the workload's window."""
 NOT_WANTED_AT_IMPORT = ("pyspark", "py4j", "numba", "llvmlite", "thalweg.engine.kernels")
 """What a bare import must not load: Spark and the kernels."""
 
@@ -234,10 +234,10 @@ def _memory(sizes: Sizes, report: Report) -> tuple[list[Row], list[Claim]]:
     state_bytes, peak_bytes = [], []
     for tuples in (sizes.memory_tuples, 10 * sizes.memory_tuples):
         workload = replace(sizes.workload, tuples=tuples)
-        report(f"feeding {workload.total:,} tuples in batches")
-        found = child.ask("feed", {**child.workload_arguments(workload, SEED), "batch": FED_AT_ONCE})
-        batches = list(workload.batches(np.random.default_rng(SEED), FED_AT_ONCE))
-        arrivals = {name: pa.concat_tables([batch[name] for batch in batches]) for name in workload.names}
+        report(f"feeding about {workload.total:,} tuples in batches")
+        found = child.ask("feed", {**child.workload_arguments(workload, SEED), "span_us": FED_AT_ONCE_US})
+        slices = list(workload.slices(np.random.default_rng(SEED), FED_AT_ONCE_US))
+        arrivals = {name: pa.concat_tables([each[name] for each in slices]) for name in workload.names}
         expected = answers.fingerprint(mjoin.join(mjoin.merge(arrivals, workload.window_us), workload.window_us))
         answers.check_fingerprints(expected, answers.Fingerprint(*found["fingerprint"]), (KERNEL, "the fed engine"))
         state_bytes.append(found["state_bytes"])
@@ -246,7 +246,7 @@ def _memory(sizes: Sizes, report: Report) -> tuple[list[Row], list[Claim]]:
             {
                 "part": "memory",
                 "streams": workload.streams,
-                "tuples": workload.total,
+                "tuples": sum(len(table) for table in arrivals.values()),
                 "window_s": workload.window_s,
                 "results": expected.rows,
                 "state_bytes": found["state_bytes"],
@@ -296,10 +296,10 @@ def _row(part: str, rival: Rival, workload: Workload, results: int, timing: Timi
         "threads": rival.threads,
         "results": results,
         "tuples_per_s": round(workload.total / timing.median),
-        "seconds": round(timing.median, 4),
-        "fastest": round(timing.fastest, 4),
-        "slowest": round(timing.slowest, 4),
-        "cores": round(timing.cores, 2),
+        "seconds": rounded(timing.median),
+        "fastest": rounded(timing.fastest),
+        "slowest": rounded(timing.slowest),
+        "cores": rounded(timing.cores),
     }
 
 
@@ -307,9 +307,9 @@ def _start_row(what: str, seconds: Sequence[float]) -> Row:
     return {
         "part": "start",
         "what": what,
-        "seconds": round(statistics.median(seconds), 3),
-        "fastest": round(min(seconds), 3),
-        "slowest": round(max(seconds), 3),
+        "seconds": rounded(statistics.median(seconds)),
+        "fastest": rounded(min(seconds)),
+        "slowest": rounded(max(seconds)),
     }
 
 

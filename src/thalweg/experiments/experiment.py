@@ -52,7 +52,7 @@ def at_least(claim: str, measured: float, bar: float) -> Claim:
     >>> at_least("twice as fast", 1.96, 2.0)
     {'claim': 'twice as fast', 'measured': 1.96, 'bar': '>= 2', 'holds': False}
     """
-    return Claim(claim=claim, measured=_rounded(measured), bar=f">= {bar:g}", holds=measured >= bar)
+    return Claim(claim=claim, measured=rounded(measured), bar=f">= {bar:g}", holds=measured >= bar)
 
 
 def at_most(claim: str, measured: float, bar: float) -> Claim:
@@ -61,7 +61,7 @@ def at_most(claim: str, measured: float, bar: float) -> Claim:
     >>> at_most("no more memory", 1.0, 1.1)
     {'claim': 'no more memory', 'measured': 1.0, 'bar': '<= 1.1', 'holds': True}
     """
-    return Claim(claim=claim, measured=_rounded(measured), bar=f"<= {bar:g}", holds=measured <= bar)
+    return Claim(claim=claim, measured=rounded(measured), bar=f"<= {bar:g}", holds=measured <= bar)
 
 
 def below(claim: str, measured: float, bar: float) -> Claim:
@@ -70,9 +70,13 @@ def below(claim: str, measured: float, bar: float) -> Claim:
     >>> below("starts at once", 0.5, 0.5)["holds"]
     False
     """
-    return Claim(claim=claim, measured=_rounded(measured), bar=f"< {bar:g}", holds=measured < bar)
+    return Claim(claim=claim, measured=rounded(measured), bar=f"< {bar:g}", holds=measured < bar)
 
 
-def _rounded(measured: float) -> float:
-    """Four significant digits: what a timing can carry."""
+def rounded(measured: float) -> float:
+    """Four significant digits: more than a timing can carry.
+
+    >>> rounded(0.000123456)
+    0.0001235
+    """
     return float(f"{measured:.4g}")

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 MICROSECONDS = 1_000_000
 SCHEMA = pa.schema({"ts": pa.timestamp("us"), "k": pa.int64(), "id": pa.int64()})
@@ -78,27 +80,34 @@ class Workload:
 
     def arrivals(self, rng: np.random.Generator) -> dict[str, pa.Table]:
         """The whole streams, each in time order."""
-        return {name: _tuples(rng, self, 0, self.tuples, 0.0)[0] for name in self.names}
+        return {name: self._stream(rng) for name in self.names}
 
-    def batches(self, rng: np.random.Generator, size: int) -> Iterator[dict[str, pa.Table]]:
-        """The streams in batches of up to ``size`` tuples each, made when asked for and held by nobody."""
-        clocks = dict.fromkeys(self.names, 0.0)
-        for first in range(0, self.tuples, size):
-            batch = {}
+    def _stream(self, rng: np.random.Generator) -> pa.Table:
+        times = np.cumsum(rng.exponential(MICROSECONDS / self.rate, self.tuples))
+        return _table(rng, self, times, 0)
+
+    def slices(self, rng: np.random.Generator, span_us: int) -> Iterator[dict[str, pa.Table]]:
+        """Streams of the same kind cut at common times, made when asked for and held by nobody.
+
+        Slice ``i`` has the tuples of ``[i * span_us, (i + 1) * span_us)``, and there are as many slices as
+        ``tuples`` take at this rate.
+        """
+        held = dict.fromkeys(self.names, 0)
+        for start in range(0, round(self.tuples / self.rate * MICROSECONDS), span_us):
+            slice_ = {}
             for name in self.names:
-                batch[name], clocks[name] = _tuples(rng, self, first, min(size, self.tuples - first), clocks[name])
-            yield batch
+                count = rng.poisson(self.rate * span_us / MICROSECONDS)
+                times = start + np.sort(rng.integers(0, span_us, count))  # what a Poisson process is, given its count
+                slice_[name] = _table(rng, self, times, held[name])
+                held[name] += count
+            yield slice_
 
 
-def _tuples(
-    rng: np.random.Generator, workload: Workload, first: int, count: int, clock: float
-) -> tuple[pa.Table, float]:
-    """Tuples of one stream from number ``first`` on, and the time of the last of them."""
-    times = clock + np.cumsum(rng.exponential(MICROSECONDS / workload.rate, count))
-    keys = rng.integers(0, workload.keys, count, dtype=np.int64)
-    ids = np.arange(first, first + count, dtype=np.int64)
-    table = pa.table([times.astype(np.int64), keys, ids], schema=SCHEMA)
-    return table, float(times[-1]) if count else clock
+def _table(rng: np.random.Generator, workload: Workload, times: NDArray[Any], first: int) -> pa.Table:
+    """Tuples with these times, numbered from ``first`` on."""
+    keys = rng.integers(0, workload.keys, len(times), dtype=np.int64)
+    ids = np.arange(first, first + len(times), dtype=np.int64)
+    return pa.table([times.astype(np.int64), keys, ids], schema=SCHEMA)
 
 
 def _interval(microseconds: int) -> str:

@@ -63,7 +63,7 @@ def read_file(file: Path, form: Format) -> pa.Table:
         _check_content(file, form, head)
         table = form.read(file)
     except OSError as error:  # Arrow reports broken parquet pages as an OSError without a number
-        raise InputError(f"cannot read {file}: {error.strerror or first_line(error)}") from error
+        raise InputError(f"cannot read {file}: {reason(error)}") from error
     except pa.ArrowException as error:
         raise InputError(f"{file} is not a readable {form.name} file: {first_line(error)}") from error
     for name in table.column_names:
@@ -76,6 +76,11 @@ def first_line(error: BaseException) -> str:
     """An error of a library, short enough to stand inside ours."""
     text = str(error).strip()
     return text.splitlines()[0].rstrip(".") if text else type(error).__name__
+
+
+def reason(error: OSError) -> str:
+    """Why the operating system refused; Arrow wraps its words into many of its own."""
+    return os.strerror(error.errno) if error.errno else first_line(error)
 
 
 def _check_content(file: Path, form: Format, head: bytes) -> None:

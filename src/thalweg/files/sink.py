@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from thalweg.errors import InputError
-from thalweg.files.formats import PathLike, first_line, format_of
+from thalweg.files.formats import PathLike, first_line, format_of, reason
 
 
 def write_table(table: pa.Table, path: PathLike) -> None:
@@ -42,4 +42,4 @@ def atomically(target: Path) -> Iterator[Path]:
         finally:
             partial.unlink(missing_ok=True)
     except OSError as error:
-        raise InputError(f"cannot write {target}: {error.strerror or first_line(error)}") from error
+        raise InputError(f"cannot write {target}: {reason(error)}") from error

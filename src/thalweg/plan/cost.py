@@ -7,8 +7,8 @@ that model as printed. :func:`plan_cost` applies it to what really runs, the pro
 of each head stream: per second, as many tuples as arrive enter it, and every step
 multiplies them by the partners they find.
 
-The model's constants are the reverse of the paper's: in compiled code a probe is cheap
-and a stored entry is not (:class:`Costs`). Completions of absent keys cost nothing here:
+The balance of the constants is the reverse of the paper's: in compiled code a probe is
+cheap and a stored entry is not (:class:`Costs`). Completions of absent keys cost nothing here:
 in a steady state every key that is asked for is live.
 """
 
@@ -30,32 +30,36 @@ Method = Literal["hash", "nested loop"]
 class Costs:
     """Nanoseconds of each elementary piece of work.
 
-    Fitted to the compiled kernels on the machine they were designed on: a bare 4-way M-Join
-    with about one partner per probe takes 110 ns per tuple (base + 3 x (probe + candidate) +
-    result), and a pipeline that stores every intermediate result several times that. Only
-    ratios matter to the choice of a plan; recalibrate by passing other values.
+    The ratios were fitted to the compiled kernels over some thirty joins (one key and several,
+    narrow and wide, states kept and not), and scaled so that a bare 4-way M-Join with about one
+    partner per probe takes the 110 ns per tuple that were measured for it. A pipeline that stores
+    every intermediate result takes two to three times that. Only ratios matter to the choice
+    of a plan; recalibrate by passing other values.
 
     Attributes:
         base_insert: take a tuple in and append it to its base window.
         base_purge: drop it from there when it expires.
-        probe: hash a key and find its chain.
+        probe: find the chain of a key: a trip to memory.
+        probe_again: find the chain of the same key in a further base window: they are neighbours.
         candidate: follow a chain to one entry; compare its key and lifetime.
-        scan: one entry of a nested loop, which reads memory in order.
+        scan: one entry of a nested loop.
         theta: evaluate one further predicate on a candidate.
         state_insert: append an entry to a kept state and link it to its chain.
         state_purge: unlink it when it expires.
         result: hand one result out.
+
     """
 
-    base_insert: float = 10.0
-    base_purge: float = 6.0
-    probe: float = 20.0
-    candidate: float = 8.0
-    scan: float = 3.0
+    base_insert: float = 5.0
+    base_purge: float = 3.0
+    probe: float = 56.0
+    probe_again: float = 2.0
+    candidate: float = 13.0
+    scan: float = 7.0
     theta: float = 2.0
-    state_insert: float = 100.0
-    state_purge: float = 50.0
-    result: float = 10.0
+    state_insert: float = 90.0
+    state_purge: float = 40.0
+    result: float = 4.0
 
     @property
     def base(self) -> float:
@@ -67,10 +71,11 @@ class Costs:
         """A state entry's way in and out."""
         return self.state_insert + self.state_purge
 
-    def search(self, candidates: float, comparisons: int, method: Method) -> float:
+    def search(self, candidates: float, comparisons: int, method: Method, *, again: bool = False) -> float:
         """One probe that visits ``candidates`` entries and compares each on so many further predicates."""
         if method == "hash":
-            return self.probe + candidates * (self.candidate + comparisons * self.theta)
+            lookup = self.probe_again if again else self.probe
+            return lookup + candidates * (self.candidate + comparisons * self.theta)
         return candidates * (self.scan + comparisons * self.theta)
 
 
@@ -84,6 +89,7 @@ class HalfWay:
     Attributes:
         probe, insert, purge: work per second.
         output: tuples produced per second.
+
     """
 
     probe: float
@@ -146,6 +152,7 @@ class StepCost:
         candidates: entries that these probes visit.
         matches: combinations that leave it.
         probing, storing: its work.
+
     """
 
     step: Step
@@ -212,7 +219,7 @@ def plan_cost(plan: Plan, graph: JoinGraph, statistics: Statistics, costs: Costs
     >>> graph = JoinGraph(2, classes=(frozenset({0, 1}),))
     >>> known = Statistics((1000.0, 1000.0), (500.0, 500.0), ({0: 500.0, 1: 500.0},))
     >>> round(plan_cost(parse_plan("A B", "AB"), graph, known).per_tuple, 6)
-    54.0
+    81.0
     """
     programs = compile_programs(plan, graph, growth_rank(graph, statistics, costs))
     return PlanCost(tuple(_head_cost(s, p, graph, statistics, costs) for s, p in enumerate(programs.heads)))
@@ -234,12 +241,14 @@ def _step_cost(
 ) -> StepCost:
     candidates = statistics.candidates(graph, bound, step.target, step.key)
     matches = flow * statistics.matches(graph, bound, step.target)
+    compared = len(step.checks) + len(step.thetas)
+    again = len(step.target) == 1 and looked_up_before(graph, bound, step.key)
     return StepCost(
         step,
         probes=flow,
         candidates=flow * candidates,
         matches=matches,
-        probing=flow * costs.search(candidates, len(step.checks) + len(step.thetas), method_of(step)),
+        probing=flow * costs.search(candidates, compared, method_of(step), again=again),
         storing=matches * costs.store if step.stores is not None else 0.0,
     )
 
@@ -269,7 +278,9 @@ def growth_rank(graph: JoinGraph, statistics: Statistics, costs: Costs = DEFAULT
         key = graph.connecting(bound, target)
         candidates = statistics.candidates(graph, bound, target, key)
         thetas = len(graph.thetas_completed(bound, target))
-        work = costs.search(candidates, comparisons(key, key) + thetas, "hash" if key else "nested loop")
+        again = len(target) == 1 and looked_up_before(graph, bound, key)
+        compared = comparisons(key, key) + thetas
+        work = costs.search(candidates, compared, "hash" if key else "nested loop", again=again)
         return growth_per_work(statistics.matches(graph, bound, target), work)
 
     return rank
@@ -278,6 +289,11 @@ def growth_rank(graph: JoinGraph, statistics: Statistics, costs: Costs = DEFAULT
 def growth_per_work(growth: float, work: float) -> float:
     """The rank of a step, rounded, so that equally good steps are ordered by stream and not by the noise of floats."""
     return float(f"{(growth - 1) / max(work, 1e-9):.9g}")
+
+
+def looked_up_before(graph: JoinGraph, bound: Node, key: tuple[int, ...]) -> bool:
+    """Whether the streams bound so far met by these classes, so that their key was already looked up."""
+    return all(len(graph.classes[cls] & bound) > 1 for cls in key)
 
 
 def comparisons(key: tuple[int, ...], shared: tuple[int, ...]) -> int:

@@ -70,6 +70,7 @@ class _Set:
         carried: its attribute classes, as a mask.
         adjacent: the streams that a predicate connects with it, as a mask.
         turnover: the share of the combinations that is new each second.
+
     """
 
     log_size: float
@@ -168,9 +169,13 @@ class Estimator:
             candidates = exponential(both.log_size - a.log_size - (both.log_thetas - a.log_thetas - b.log_thetas))
             shared = (a.carried & b.carried).bit_count()
             compared = (shared if shared > 1 else 0) + both.thetas - a.thetas - b.thetas
-            work = self.costs.search(candidates, compared, "hash" if shared else "nested loop")
+            again = target & (target - 1) == 0 and self._looked_up_before(bound, a.carried & b.carried)
+            work = self.costs.search(candidates, compared, "hash" if shared else "nested loop", again=again)
             known = self._probes[bound, target] = (work, exponential(both.log_size - a.log_size))
         return known
+
+    def _looked_up_before(self, bound: int, key: int) -> bool:
+        return all((self._classes[cls] & bound).bit_count() > 1 for cls in streams_of(key))
 
     def probe_by(self, key: tuple[int, ...], bound: int, target: int) -> float:
         """The work of such a lookup by the given key of a state, if that is not all they share."""

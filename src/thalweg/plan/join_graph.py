@@ -21,6 +21,7 @@ class JoinGraph:
         streams: how many there are.
         classes: the members of each attribute class.
         thetas: the two streams of each theta predicate.
+
     """
 
     streams: int

@@ -37,6 +37,7 @@ class Step:
         checks: further classes on which candidates must agree.
         thetas: the theta predicates that become decidable here.
         stores: the kept state that the tuple is an entry of after this step, if any.
+
     """
 
     target: Node
@@ -62,6 +63,7 @@ class Programs:
         heads: per stream, what its new tuples do.
         completions: per kept state, how one key of it is computed.
         keys: per kept state, the classes of its key.
+
     """
 
     heads: tuple[Program, ...]

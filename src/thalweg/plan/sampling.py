@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from thalweg.cql.query import RangeWindow, StreamRef, Theta
+from thalweg.cql.query import RangeWindow, RowsWindow, StreamRef, Theta
 
 INSTANTS = 8
 """Moments at which the windows are looked at: enough to average over bursts."""
@@ -27,6 +27,8 @@ CONTENTS = 2_500
 
 COMPARED = 128
 """Rows of these whose theta operands are compared, each with each."""
+
+MICROSECONDS = 1_000_000
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
@@ -46,7 +48,9 @@ class StreamSample:
         codes: attribute class -> its key; equal values have equal codes, across all streams.
         operands: theta predicate -> this stream's operand (NaN: NULL).
         partitions: codes of the window's PARTITION BY key.
-        share: rows given here / rows of the stream.
+        share: of the stream's rows in this stretch of time, the share that is given here.
+        total: if these are only the beginning of the stream, how many rows like these it has.
+
     """
 
     times: Ints
@@ -54,6 +58,7 @@ class StreamSample:
     operands: Mapping[int, Floats] = field(default_factory=dict)
     partitions: Ints | None = None
     share: float = 1.0
+    total: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,39 +70,68 @@ class Contents:
 
 
 def instants(samples: Sequence[StreamSample]) -> list[int]:
-    """Moments spread evenly over the tuples of all streams together."""
+    """Moments spread evenly over the tuples of all streams together, as far as all beginnings reach."""
     total = sum(len(sample.times) for sample in samples)
     if total == 0:
         return []
     stride = max(total // 4096, 1)
     merged = np.sort(np.concatenate([sample.times[stride // 2 :: stride] for sample in samples]))
+    ends = [sample.times[-1] for sample in samples if sample.total is not None and len(sample.times)]
+    reached = merged[merged <= min(ends)] if ends else merged
+    merged = reached if len(reached) else merged[:1]
     return [int(merged[(2 * i + 1) * len(merged) // (2 * INSTANTS)]) for i in range(INSTANTS)]
 
 
-def span_seconds(samples: Sequence[StreamSample]) -> float:
-    """From the first tuple of all to the last; a second if there is no telling."""
-    times = [sample.times for sample in samples if len(sample.times)]
-    if not times:
-        return 1.0
-    span = int(max(t[-1] for t in times)) - int(min(t[0] for t in times))
-    return span / 1e6 if span else 1.0
+def rates(samples: Sequence[StreamSample]) -> tuple[float, ...]:
+    """Tuples per second of each stream, from the first tuple of all to its own last.
+
+    The beginnings of a fast and a slow stream cover different stretches of time.
+    """
+    given = [sample.times for sample in samples if len(sample.times)]
+    start, end = min(int(t[0]) for t in given), max(int(t[-1]) for t in given)
+    longest = end - start or MICROSECONDS
+    return tuple(
+        max(len(sample.times), 1)
+        * MICROSECONDS
+        / ((int(sample.times[-1]) - start if len(sample.times) else 0) or longest)
+        for sample in samples
+    )
+
+
+def window_size(sample: StreamSample, stream: StreamRef, rate: float, seen: float) -> float:
+    """The tuples that a window holds: as many as were ``seen``, on average, if the sample is all there is.
+
+    The windows at the beginning of a stream are not full yet: there, what they will hold.
+    """
+    if sample.total is None:
+        return seen
+    widths = [w for w in (_width(stream), stream.retention_us) if w is not None]
+    full = [rate * min(widths) / MICROSECONDS] if widths else []
+    if not isinstance(stream.window, RangeWindow):
+        full.append(_rows_held(sample, stream.window, len(sample.times)))
+    return min(max(seen, min(full, default=sample.total / 2)), sample.total)
 
 
 def contents(sample: StreamSample, stream: StreamRef, instant: int) -> Contents:
     """What the window holds right after ``instant``."""
-    window = stream.window
     end = int(np.searchsorted(sample.times, instant, side="right"))
     start = 0
-    width = window.width_us if isinstance(window, RangeWindow) else None
-    widths = [w for w in (width, stream.retention_us) if w is not None]
+    widths = [w for w in (_width(stream), stream.retention_us) if w is not None]
     if widths:
         start = int(np.searchsorted(sample.times, instant - min(widths), side="right"))
-    if not isinstance(window, RangeWindow):
-        rows = window.rows
-        if sample.partitions is not None and end:
-            rows *= len(np.unique(sample.partitions[_spread(0, end)]))
-        start = max(start, end - math.ceil(rows * sample.share))
+    if not isinstance(stream.window, RangeWindow):
+        start = max(start, end - math.ceil(_rows_held(sample, stream.window, end)))
     return Contents(end - start, _spread(start, end))
+
+
+def _width(stream: StreamRef) -> int | None:
+    return stream.window.width_us if isinstance(stream.window, RangeWindow) else None
+
+
+def _rows_held(sample: StreamSample, window: RowsWindow, end: int) -> float:
+    """The tuples in a full ROWS window once the first ``end`` rows have come; those left out count in its rows."""
+    partitions = 1 if sample.partitions is None else len(np.unique(sample.partitions[_spread(0, end)]))
+    return window.rows * sample.share * partitions
 
 
 def _spread(start: int, end: int) -> Ints:

@@ -6,8 +6,9 @@ what                       small joins                   beyond
 tree keeping all states    dynamic programming, exact    greedy, then rotations
 order of each head stream  dynamic programming, exact    greedy with a look ahead
 states of a tree to keep   all subsets, exact            one flip at a time
-tree and states together   dynamic programming, nearly   the states to keep of the
-                           exact, then rotations         tree keeping all states
+tree and states together   all trees for a few streams;  the states to keep of the
+                           then dynamic programming,     tree keeping all states
+                           nearly exact, and rotations
 ========================== ============================= ===========================
 
 Trees may be bushy. Cross products appear only where no predicate connects the streams.

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import reduce
 from typing import NamedTuple
 
 from thalweg.plan.estimator import Estimator, Splits, TreeEstimator, clearly_less
-from thalweg.plan.tree_search import Forest, reachable, rotated, rotations
+from thalweg.plan.tree_search import Forest, all_trees, reachable, rotated, rotations
 
 EXACT_STATES = 8
 """States up to which all subsets of kept states are tried."""
+
+ALL_TREES = 5
+"""Streams up to which all trees are tried with all subsets of their states: 105 trees for five, 945 for six."""
 
 STATES_IN_MIND = 9
 """Streams up to which trees are searched with kept and unkept states in mind: some tenths of a second for nine."""
@@ -24,11 +29,19 @@ class KeptTree(NamedTuple):
 
 def best_kept_tree(estimator: Estimator, pipeline: Splits) -> KeptTree:
     """The best tree found with the best of its states kept; ``pipeline`` is the best one that keeps all."""
-    found = best_states(estimator, pipeline)
-    if estimator.graph.streams > STATES_IN_MIND:
-        return found
-    other = best_states(estimator, _tree_in_mind(estimator))
-    return _improved(estimator, min(found, other, key=lambda tree: tree.cost))
+    streams = estimator.graph.streams
+    if streams <= ALL_TREES:
+        trees = all_trees(Forest(estimator), estimator.all)
+        return _cheapest(best_states(estimator, splits) for splits in trees)
+    if streams <= STATES_IN_MIND:
+        starts = (pipeline, _tree_in_mind(estimator))
+        return _cheapest(_improved(estimator, best_states(estimator, splits)) for splits in starts)
+    return best_states(estimator, pipeline)
+
+
+def _cheapest(trees: Iterable[KeptTree]) -> KeptTree:
+    """The first of the cheapest."""
+    return reduce(lambda best, tree: tree if clearly_less(tree.cost, best.cost) else best, trees)
 
 
 class _Choice(NamedTuple):

@@ -68,6 +68,7 @@ class Statistics:
     5.0
     >>> round(known.matches(graph, frozenset({1}), frozenset({0})), 6)
     10.0
+
     """
 
     rates: tuple[float, ...]
@@ -171,9 +172,9 @@ class Statistics:
         if not moments:
             return Statistics.default(query)
         looks = [[sampling.contents(*pair, at) for pair in zip(samples, query.streams, strict=True)] for at in moments]
-        seconds = sampling.span_seconds(samples)
-        rates = tuple(max(len(sample.times), 1) / seconds for sample in samples)
-        sizes = (sum(look[s].size for look in looks) / len(looks) for s in range(len(samples)))
+        rates = sampling.rates(samples)
+        seen = [sum(look[s].size for look in looks) / len(looks) for s in range(len(samples))]
+        sizes = map(sampling.window_size, samples, query.streams, rates, seen)
         windows = tuple(min(max(size, LEAST_WINDOW), MOST_WINDOW) for size in sizes)
         keys = [_measured_class(query, cls, samples, looks, windows) for cls in range(len(query.classes))]
         thetas = tuple(_measured_theta(query, theta, samples, looks, moments) for theta in range(len(query.thetas)))

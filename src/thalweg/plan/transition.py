@@ -25,6 +25,7 @@ class Transition:
     Attributes:
         states: the states of the new plan, the root included.
         discarded: the states of the old plan that the new one does not keep.
+
     """
 
     states: dict[Node, Completeness]

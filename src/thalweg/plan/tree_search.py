@@ -29,15 +29,20 @@ class Forest:
         return all(mask & component in (0, component) for component in self.components)
 
     def splits(self, mask: int, known: Collection[int]) -> Iterator[tuple[int, int]]:
-        """The pairs of known subsets that ``mask`` can be joined from, each pair once."""
-        lowest = mask & -mask
-        rest = mask ^ lowest
-        part = 0
-        while part != rest:
-            left, right = part | lowest, rest ^ part
+        """The pairs of known subsets that ``mask`` can be joined from, each pair once, left-deep ones first."""
+        rest = mask & (mask - 1)  # the lowest stream stands on the left
+        for right in sorted(_subsets(rest), key=lambda right: (right.bit_count(), -right)):
+            left = mask ^ right
             if left in known and right in known and self.joinable(left, right):
                 yield left, right
-            part = (part - rest) & rest  # the next larger subset of rest
+
+
+def _subsets(mask: int) -> Iterator[int]:
+    """All subsets but the empty one."""
+    subset = mask
+    while subset:
+        yield subset
+        subset = (subset - 1) & mask
 
 
 def _components(estimator: Estimator) -> list[int]:
@@ -87,6 +92,16 @@ def reachable(mask: int, best: Splits) -> dict[int, tuple[int, int]]:
         return {}
     left, right = best[mask]
     return {**reachable(left, best), **reachable(right, best), mask: (left, right)}
+
+
+def all_trees(forest: Forest, mask: int) -> Iterator[dict[int, tuple[int, int]]]:
+    """Every tree over a set of streams."""
+    if mask & (mask - 1) == 0:
+        yield {}
+    for left, right in forest.splits(mask, range(mask)):
+        for below_left in all_trees(forest, left):
+            for below_right in all_trees(forest, right):
+                yield {**below_left, **below_right, mask: (left, right)}
 
 
 def _greedy_tree(estimator: Estimator) -> dict[int, tuple[int, int]]:

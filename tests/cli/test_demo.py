@@ -1,0 +1,81 @@
+"""``thalweg demo``: what it promises to show, and its exit code when the promise breaks."""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner
+
+from tests.cli.conftest import Invoke
+from thalweg.cli import demo as module
+from thalweg.cli import demo_data as shop
+from thalweg.cli.app import app
+
+RUNS = ("first plan", "second plan", "live change")
+
+
+@pytest.fixture(scope="module")
+def streams() -> dict[str, pa.Table]:
+    return shop.streams(20)
+
+
+@pytest.fixture(scope="module")
+def shown() -> str:
+    """What a demo prints."""
+    result = CliRunner().invoke(app, ["demo", "--seconds", "20"])
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_the_answer_is_the_same_in_every_run(shown: str) -> None:
+    answers = re.findall(rf"^({'|'.join(RUNS)}) +([\d,]+) +([0-9a-f]{{16}})$", shown, re.MULTILINE)
+    assert [run for run, _, _ in answers] == list(RUNS)
+    assert len({(rows, checksum) for _, rows, checksum in answers}) == 1
+    assert answers[0][1] != "0"
+    assert "The same rows every time" in shown
+
+
+def test_it_shows_query_plan_rates_and_states(shown: str) -> None:
+    assert "FROM   ads    a [RANGE 5 SECONDS]" in shown
+    assert "plan  (a c) o" in shown
+    assert re.search(r"^live change +\(a c\) o, at noon \(c o\) a +[\d.]+ m?s +[\d,]+ +[\d,]+$", shown, re.M)
+    assert re.search(r"^a⋈c +[\d,]+ tuples +- +-$", shown, re.M)
+    assert re.search(r"^c⋈o +- +[\d,]+ tuples, [\d,]+ keys? live +[\d,]+ tuples", shown, re.M)
+
+
+def test_an_answer_that_differs_is_an_error(thalweg: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = module.replayed
+
+    def forgetful(streams: dict[str, pa.Table], plan: str, *changes: tuple[int, str]) -> object:
+        if plan == shop.AFTER_NOON:
+            streams = {**streams, "ads": streams["ads"].slice(0, streams["ads"].num_rows // 2)}
+        return honest(streams, plan, *changes)
+
+    monkeypatch.setattr(module, "replayed", forgetful)
+    result = thalweg("demo", "--seconds", "20")
+    assert result.exit_code == 1
+    assert "The answers differ." in result.stdout
+
+
+def test_selectivities_swap_at_noon(streams: dict[str, pa.Table]) -> None:
+    """The larger of the two joins of the morning is the smaller one of the afternoon, by far."""
+    ads, clicks, orders = (set(table.filter(morning(table)).column("user").to_pylist()) for table in streams.values())
+    assert len(clicks & orders) > 10 * len(ads & clicks)
+    ads, clicks, orders = (set(table.filter(afternoon(table)).column("user").to_pylist()) for table in streams.values())
+    assert len(ads & clicks) > 10 * len(clicks & orders)
+
+
+def morning(table: pa.Table) -> pa.Array:
+    return pa.array([time < shop.NOON_US for time in table.column("ts").cast(pa.int64()).to_pylist()])
+
+
+def afternoon(table: pa.Table) -> pa.Array:
+    return pa.array([time >= shop.NOON_US for time in table.column("ts").cast(pa.int64()).to_pylist()])
+
+
+def test_positions_and_prefixes_agree(streams: dict[str, pa.Table]) -> None:
+    early = shop.until(streams, shop.NOON_US)
+    assert sum(table.num_rows for table in early.values()) == shop.position(streams, shop.NOON_US)
+    assert all(sum(morning(table).to_pylist()) == early[name].num_rows for name, table in streams.items())
