@@ -70,7 +70,9 @@ OPERATORS = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greate
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(
-        st.tuples(st.sampled_from([(0, 1), (1, 0), (1, 2), (0, 2)]), st.sampled_from(sorted(OPERATORS)), st.integers(-3, 3)),
+        st.tuples(
+            st.sampled_from([(0, 1), (1, 0), (1, 2), (0, 2)]), st.sampled_from(sorted(OPERATORS)), st.integers(-3, 3)
+        ),
         min_size=2,
         max_size=5,
     )

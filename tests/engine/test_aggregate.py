@@ -262,6 +262,23 @@ def test_each_aggregate_matches_recomputation(chosen: tuple[AggregateCall, Any],
     matches()
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_long_lives_in_few_groups(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    calls = [call("MIN", INT, INT), call("MAX", pa.string(), pa.string()), call("SUM", DOUBLE, DOUBLE)]
+    moments = []
+    for number in range(500):
+        enter, life = int(rng.integers(0, 300)), int(rng.integers(0, 100))
+        arguments = (int(rng.integers(0, 50)), f"text {rng.integers(0, 2000)}", float(rng.normal()))
+        result = Result(enter, life, (int(rng.integers(0, 3)),), arguments)
+        moments += [(enter, 1, number, result), (enter + life, -1, number, result)]
+    moments.sort(key=lambda moment: (moment[0], -moment[1], moment[2]))
+    events = [Event(*moment) for moment in moments]
+    output = Output.ISTREAM if seed % 2 else Output.DSTREAM
+    found = run(events, calls, [INT], output, set(range(0, 400, 37)))
+    assert Counter(found) == Counter(naive(events, calls, True, output))
+
+
 def sums_of(values: list[float], function: str = "SUM") -> list[float]:
     """The sum after each of these values, then after each left again, oldest first."""
     running = RunningAggregation(aggregation([call(function, DOUBLE, DOUBLE)], []), Output.ISTREAM)

@@ -161,7 +161,7 @@ def test_output_and_aggregation() -> None:
         aggregation=Aggregation((Projection("k", sql("A.k"), pa.int64()),), calls, sql("__a0 > 3")),
     )
     text = explain_text(*planned(bound))
-    assert text.startswith("query1: window over one stream, DSTREAM: results as they leave the window\n")
+    assert text.startswith("query1: window over one stream, DSTREAM: results as they leave\n")
     assert lines_of(text, "output")[1:] == [
         "  k, COUNT(*) + 1 AS n, SUM(A.x * 2) AS total, RESULT_TIME() AS at",
         "  aggregation: COUNT(*), SUM(A.x * 2) for each A.k, over what the windows hold",
@@ -202,6 +202,19 @@ def test_a_four_way_join_fits_on_a_page(states: str) -> None:
     text = explain_text(*planned(mixed(), states=states))
     assert len(text.splitlines()) < 60
     assert max(map(len, text.splitlines())) < 130
+
+
+def test_many_thetas_are_counted_in_the_tree() -> None:
+    thetas = [theta("A.x", "<", "B.x", float(i)) for i in range(5)]
+    text = explain_text(*planned(query([stream("A"), stream("B")], [equality("A.k", "B.k")], thetas)))
+    assert "⋈ results  hash on k, 5 thetas  " in text
+    assert len(lines_of(text, "predicates")) == 7
+
+
+def test_an_overload_is_counted_in_cores() -> None:
+    hopeless = query([stream("A", RangeWindow(3600 * SECOND)), stream("B", RangeWindow(3600 * SECOND))])
+    (line,) = (line for line in explain_text(*planned(hopeless)).splitlines() if line.startswith("cost"))
+    assert line == "cost  about 39.6 ms per tuple: 79 cores at 2,000 tuples/s"
 
 
 def test_many_columns_are_wrapped() -> None:

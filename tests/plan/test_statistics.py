@@ -152,6 +152,13 @@ def test_by_default_a_probe_finds_about_one_partner() -> None:
         assert Statistics.default(bound).matches(JoinGraph.of(bound), node(0), node(1)) == pytest.approx(1.0)
 
 
+def test_by_default_a_class_that_also_stands_alone_is_a_key_by_itself() -> None:
+    bound = query([stream(a) for a in "ABC"], [equality("A.k", "B.k", "C.k"), equality("B.x", "C.x")])
+    known = Statistics.default(bound)
+    assert known.matches(JoinGraph.of(bound), node(0), node(1)) == pytest.approx(1.0)
+    assert known.matches(JoinGraph.of(bound), node(1), node(2)) == pytest.approx(0.01)
+
+
 def test_a_boolean_key_has_two_values() -> None:
     bound = query([stream(a) for a in "AB"], [equality("A.k", "B.k", kind=pa.bool_())])
     assert Statistics.default(bound).distinct == ({0: 2.0, 1: 2.0},)

@@ -7,6 +7,7 @@ into one that both read as Spark means it:
 - ``SUBSTRING(x, 0, n)`` starts at 1;
 - ``CAST(1.7 AS INT)`` cuts, where DuckDB would round;
 - intervals are whole numbers of one unit; months and longer stay as they are;
+- a difference of dates is a length of time, where DuckDB would count days;
 - a text compared with a time is a time, and nothing else is converted to be compared.
 """
 
@@ -68,6 +69,8 @@ class Expressions:
     def checked(self, expression: exp.Expression) -> exp.Expression:
         """The same expression with every comparison and cast inside it made explicit."""
         holder = exp.Paren(this=expression)
+        for node in reversed(list(holder.find_all(exp.Abs, exp.Sub))):
+            self._lengths_of_time(node)
         comparisons = list(holder.find_all(*COMPARISONS, exp.Between, exp.In))
         connected = [side for node in holder.find_all(exp.And, exp.Or, exp.Not) for side in node.iter_expressions()]
         operands = [operand for node in comparisons for pair in _compared(node) for operand in pair]
@@ -116,6 +119,18 @@ class Expressions:
             what = f"'{shorten(text.name)}' is not a {describe(target)}"
             raise BindError(what, self._source.of(text), "Write it like 2024-12-31 23:59:59.") from error
         return time
+
+    def _lengths_of_time(self, node: exp.Expr) -> None:
+        """Differences of dates, and absolute differences of times, in words that DuckDB knows too."""
+        if isinstance(node, exp.Sub):
+            if all(pa.types.is_date(self.types.of(side)) for side in (node.this, node.expression)):
+                for side in (node.this, node.expression):
+                    side.replace(cast_to(side.copy(), pa.date32(), pa.timestamp("us")))
+        elif family(self.types.of(node.this)) == "interval":
+            negative = exp.LT(this=node.this.copy(), expression=interval_node(0, "microsecond"))
+            choice = exp.Case(ifs=[exp.If(this=negative, true=exp.Neg(this=exp.paren(node.this)))])
+            choice.set("default", node.this.copy())
+            node.replace(choice)
 
     def _cut(self, cast: exp.Cast) -> None:
         if cast.to.this not in _INTEGER_TYPES:

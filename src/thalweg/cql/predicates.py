@@ -196,7 +196,7 @@ class Splitter:
             body, absolute = body.this.unnest(), True
         core, shift = peel(body)
         core = core.unnest()
-        if limit is None or shift is None or not isinstance(core, exp.Sub) or (absolute and shift.value):
+        if limit is None or shift is None or not isinstance(core, exp.Sub):
             return False
         if len(self.streams_of(core.this)) != 1 or len(self.streams_of(core.expression)) != 1:
             return False
@@ -218,9 +218,13 @@ class Splitter:
         op = _THETA_OPS.get(type(node))
         if op is None:
             return not absolute and self._shifted_equality(left, right, kind, offset, written)
-        if absolute and shift.value:
+        if not absolute or not shift.value:
+            return self._limited(left, op, right, kind, offset, absolute, written)
+        if op not in ("<", "<="):
             return False
-        return self._limited(left, op, right, kind, offset, absolute, written)
+        below: ThetaOp = ">" if op == "<" else ">="
+        sides = ((op, offset), (below, -limit.value - shift.value))  # |d + s| < c: d < c - s and d > -c - s
+        return all(self._limited(left, side_op, right, kind, side, False, written) for side_op, side in sides)
 
     def _shifted_equality(
         self, left: Side, right: Side, kind: pa.DataType, offset: Fraction, written: exp.Expression

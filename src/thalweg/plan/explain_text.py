@@ -14,7 +14,7 @@ _CHANGES = {"ISTREAM": "enter", "DSTREAM": "leave"}
 
 def lay_out(facts: Facts) -> str:
     """Sections from what is asked to how it runs and what that costs."""
-    output = f"{facts['output']}: results as they {_CHANGES[facts['output']]} the window"
+    output = f"{facts['output']}: results as they {_CHANGES[facts['output']]}"
     what = f"join of {len(facts['streams'])} streams" if len(facts["streams"]) > 1 else "window over one stream"
     if facts["kind"] == "difference":
         first, *others = (stream["alias"] for stream in facts["streams"])
@@ -118,8 +118,7 @@ def _tree_rows(tree: Facts, prefix: str, below: str, *, root: bool = False) -> I
     if "children" not in tree:
         yield f"{prefix}{tree['node']}", "", f"~{count(tree['size'])} tuples"
         return
-    method = f"hash on {', '.join(tree['key'])}" if tree["key"] else "nested loop"
-    method = ", ".join([method, *tree["thetas"]])
+    method = _method(tree)
     if root:
         yield f"{prefix}⋈ results", method, f"~{count(tree['arrivals'])}/s"
     elif tree["kept"]:
@@ -133,6 +132,13 @@ def _tree_rows(tree: Facts, prefix: str, below: str, *, root: bool = False) -> I
     left, right = tree["children"]
     yield from _tree_rows(left, f"{below}├─ ", f"{below}│  ")
     yield from _tree_rows(right, f"{below}└─ ", f"{below}   ")
+
+
+def _method(tree: Facts) -> str:
+    """How a join finds partners; thetas are spelled out while they fit, the section on predicates has them all."""
+    method = f"hash on {', '.join(tree['key'])}" if tree["key"] else "nested loop"
+    spelled = ", ".join([method, *tree["thetas"]])
+    return spelled if len(spelled) <= 60 else f"{method}, {len(tree['thetas'])} thetas"
 
 
 def _programs(facts: Facts) -> Iterator[str]:
@@ -151,8 +157,9 @@ def _programs(facts: Facts) -> Iterator[str]:
 def _cost_line(cost: Facts) -> str:
     kept = cost["storing"] / cost["total"]
     states = f", {percent(kept)} of it to keep states" if kept > 0 else ""
-    busy = percent(cost["total"] / 1e9)
-    return f"about {cost['per_tuple']:,.0f} ns per tuple: {busy} of a core at {count(cost['rate'])} tuples/s{states}"
+    cores = cost["total"] / 1e9
+    busy = f"{percent(cores)} of a core" if cores <= 1 else f"{count(cores)} cores"
+    return f"about {duration(cost['per_tuple'])} per tuple: {busy} at {count(cost['rate'])} tuples/s{states}"
 
 
 def _cost_table(cost: Facts) -> Iterator[str]:
@@ -209,16 +216,23 @@ def percent(share: float) -> str:
     return f"{count(100 * share)}%"
 
 
+def duration(nanoseconds: float) -> str:
+    """A time in the unit that suits it.
+
+    >>> duration(1234.0), duration(5.6e7), duration(110)
+    ('1.2 µs', '56 ms', '110 ns')
+    """
+    nanoseconds = float(f"{nanoseconds:.3g}")
+    for size, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")):
+        if nanoseconds >= size:
+            return f"{count(nanoseconds / size)} {unit}"
+    return f"{count(nanoseconds)} ns"
+
+
 def work(nanoseconds: float) -> str:
     """Work per second of stream.
 
-    >>> work(1234.0), work(5.6e7), work(0)
-    ('1.2 µs/s', '56 ms/s', '0')
+    >>> work(1234.0), work(0)
+    ('1.2 µs/s', '0')
     """
-    nanoseconds = float(f"{nanoseconds:.3g}")
-    if nanoseconds == 0:
-        return "0"
-    for size, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")):
-        if nanoseconds >= size:
-            return f"{count(nanoseconds / size)} {unit}/s"
-    return f"{count(nanoseconds)} ns/s"
+    return f"{duration(nanoseconds)}/s" if nanoseconds else "0"

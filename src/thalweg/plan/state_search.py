@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import reduce
 from typing import NamedTuple
 
 from thalweg.plan.estimator import Estimator, Splits, TreeEstimator, clearly_less
-from thalweg.plan.tree_search import Forest, all_trees, reachable, rotated, rotations
+from thalweg.plan.tree_search import Forest, all_trees, reachable, regrafted
 
 EXACT_STATES = 8
 """States up to which all subsets of kept states are tried."""
@@ -80,16 +80,22 @@ def _tree_in_mind(estimator: Estimator) -> dict[int, tuple[int, int]]:
     return reachable(estimator.all, best)
 
 
-def _improved(estimator: Estimator, kept: KeptTree) -> KeptTree:
-    """Rotate joins, choosing the kept states anew each time, while that saves something."""
+def _improved(estimator: Estimator, start: KeptTree) -> KeptTree:
+    """Move subtrees elsewhere, adjusting the kept states each time, while that saves something."""
     forest = Forest(estimator)
-    while True:
-        splits = (rotated(kept.splits, *rotation) for rotation in rotations(forest, kept.splits))
-        trees = (best_states(estimator, s) for s in splits)
-        found = next((tree for tree in trees if clearly_less(tree.cost, kept.cost)), None)
-        if found is None:
-            return kept
-        kept = found
+    best = start
+    while (better := next(_better(forest, best), None)) is not None:
+        best = better
+    return best_states(estimator, best.splits)
+
+
+def _better(forest: Forest, tree: KeptTree) -> Iterator[KeptTree]:
+    for splits in regrafted(forest, tree.splits):
+        trees = TreeEstimator(forest.estimator, splits)
+        kept = sum(1 << i for i, mask in enumerate(trees.states) if mask in tree.kept)
+        neighbour = _kept_tree(trees, *_flipped(trees, kept))
+        if clearly_less(neighbour.cost, tree.cost):
+            yield neighbour
 
 
 def best_states(estimator: Estimator, splits: Splits) -> KeptTree:
@@ -100,7 +106,11 @@ def best_states(estimator: Estimator, splits: Splits) -> KeptTree:
         cost, kept = min((trees.total(kept), kept) for kept in range(1 << count))
     else:
         cost, kept = min(_flipped(trees, start) for start in (0, (1 << count) - 1))
-    return KeptTree(cost, splits, tuple(mask for i, mask in enumerate(trees.states) if kept >> i & 1))
+    return _kept_tree(trees, cost, kept)
+
+
+def _kept_tree(trees: TreeEstimator, cost: float, kept: int) -> KeptTree:
+    return KeptTree(cost, trees.splits, tuple(mask for i, mask in enumerate(trees.states) if kept >> i & 1))
 
 
 def _flipped(trees: TreeEstimator, kept: int) -> tuple[float, int]:

@@ -206,10 +206,12 @@ def _assumed_window(stream: StreamRef, share: float) -> float:
 
 
 def _assumed_distinct(query: Query, cls: int, windows: Sequence[float]) -> dict[int, float]:
+    """As many values as tuples; where classes only occur together, as a composite key, that many together."""
     members = query.classes[cls].members
+    pairs = list(combinations(members, 2))
+    together = min((sum(a in c.members and b in c.members for c in query.classes) for a, b in pairs), default=1)
     most = 2.0 if pa.types.is_boolean(query.classes[cls].type) else MOST_WINDOW
-    shared = max(sum(a in c.members and b in c.members for c in query.classes) for a in members for b in members)
-    return {s: min(max(windows[s] ** (1 / shared), 1.0), most) for s in members}
+    return {s: min(max(windows[s] ** (1 / together), 1.0), most) for s in members}
 
 
 def _measured_class(

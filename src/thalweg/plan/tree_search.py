@@ -142,3 +142,31 @@ def rotations(forest: Forest, splits: Splits) -> Iterator[tuple[int, int, int]]:
 def rotated(splits: Splits, a: int, b: int, c: int) -> dict[int, tuple[int, int]]:
     """The tree with ``(a c) b`` in place of ``(a b) c``."""
     return reachable(max(splits), {**splits, a | c: (a, c), a | b | c: (a | c, b)})
+
+
+def regrafted(forest: Forest, splits: Splits) -> Iterator[dict[int, tuple[int, int]]]:
+    """All trees that differ by one subtree standing elsewhere."""
+    root = max(splits)
+    for pair in splits.values():
+        for moved, sibling in (pair, pair[::-1]):
+            stump = {
+                mask & ~moved: (left & ~moved, right & ~moved)
+                for mask, (left, right) in splits.items()
+                if mask & moved != mask and mask != moved | sibling
+            }
+            below = {m: p for m, p in splits.items() if m & moved == m}
+            for place in {side for p in stump.values() for side in p} | {root & ~moved}:
+                if place != sibling:
+                    tree = below | _grafted(stump, moved, place)
+                    if all(forest.joinable(*p) for p in tree.values()):
+                        yield reachable(root, tree)
+
+
+def _grafted(stump: Splits, moved: int, place: int) -> dict[int, tuple[int, int]]:
+    """The tree with ``moved`` joined to what stands at ``place``; all above that grows by it."""
+
+    def grown(mask: int) -> int:
+        return mask | moved if mask & place == place else mask
+
+    above = {grown(m) if m != place else m: p for m, p in stump.items()}
+    return {m: (grown(a), grown(b)) for m, (a, b) in above.items()} | {place | moved: (place, moved)}

@@ -1,0 +1,35 @@
+"""The kernels as the plain Python that they are written in, without compiling."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = """
+import random, numba
+from tests.engine.test_join import naive, random_setting, run
+from thalweg.engine.kernels import join
+
+assert not hasattr(join.run, "py_func"), "compiled"
+for seed in range(40):
+    rng = random.Random(seed)
+    setting = random_setting(rng)
+    answer, _ = run(setting, rng)
+    assert answer == naive(setting), seed
+print("40 plans ran uncompiled")
+"""
+
+
+def test_the_join_kernels_are_plain_python_too() -> None:
+    finished = subprocess.run(
+        [sys.executable, "-W", "error", "-c", SCRIPT],
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stderr
+    assert "40 plans ran uncompiled" in finished.stdout

@@ -1,0 +1,113 @@
+"""A bucket fed as a stream feeds it: batches cut anywhere, rows out of order, the plan changed between batches.
+
+The bucket keeps the payload itself here and must forget what is over; a replay hands it whole tables.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from tests.cases import TIME, Case
+from tests.lifetimes import contradictory
+from tests.oracle import expected, normalised_table
+from tests.properties.settings import randomized
+from tests.properties.strategies import ALL_WINDOWS, Profile, cases
+from thalweg.arrivals import Arrivals, arrivals
+from thalweg.cql import Source, bind
+from thalweg.cql.query import Query
+from thalweg.engine.batch import Batch
+from thalweg.engine.bucket import Bucket, open_bucket
+from thalweg.plan import JoinGraph, Statistics, choose_plan, resolve_plan
+from thalweg.plan.tree import Plan
+
+EDGES = ("key", "key", "key", "composite", "theta", "time")
+JOINS = Profile(
+    sizes=(1, 2, 3, 3, 4),
+    edges=EDGES,
+    classes=2,
+    windows=ALL_WINDOWS,
+    outputs=("istream", "istream", "dstream"),
+    transitions=3,
+)
+AGGREGATES = Profile(
+    kind="aggregate", sizes=(1, 2, 3), edges=EDGES, windows=ALL_WINDOWS, outputs=("istream", "dstream"), transitions=2
+)
+DIFFERENCES = Profile(kind="except", sizes=(2, 3), windows=ALL_WINDOWS, outputs=("istream", "dstream"))
+
+
+@randomized(share=60)
+@given(case=cases(JOINS), seed=st.integers(0, 2**32))
+def test_joins(case: Case, seed: int) -> None:
+    check(case, random.Random(seed))
+
+
+@randomized(share=40)
+@given(case=cases(AGGREGATES), seed=st.integers(0, 2**32))
+def test_aggregates(case: Case, seed: int) -> None:
+    check(case, random.Random(seed))
+
+
+@randomized(share=30)
+@given(case=cases(DIFFERENCES), seed=st.integers(0, 2**32))
+def test_differences(case: Case, seed: int) -> None:
+    check(case, random.Random(seed))
+
+
+def check(case: Case, rng: random.Random) -> None:
+    assume(bool(case.minus) or not contradictory(case))
+    tables = case.tables()
+    query = bind(case.cql(), {name: Source(table.schema, TIME) for name, table in tables.items()})[0]
+    streams = arrivals([(ref.alias, tables[ref.stream], ref.time) for ref in query.streams], None)
+    bucket = open_bucket(query, some_plan(query, case, rng))
+    answer = pa.concat_tables([query.schema.empty_table(), *feed(bucket, query, case, streams, rng)])
+    got, want = normalised_table(answer), expected(case)
+    assert got == want, f"missing {want - got}\nextra {got - want}\n{case.cql()}"
+
+
+def some_plan(query: Query, case: Case, rng: random.Random) -> Plan | None:
+    if query.kind == "difference":
+        return None
+    graph, statistics = JoinGraph.of(query), Statistics.default(query)
+    texts = [text for text in (case.plan, *(text for _, text in case.transitions)) if text is not None]
+    if not texts or rng.random() < 0.3:
+        return choose_plan(graph, statistics, case.states)
+    return resolve_plan(rng.choice(texts), graph, query.aliases, statistics, case.states)
+
+
+def feed(bucket: Bucket, query: Query, case: Case, streams: list[Arrivals], rng: random.Random) -> Iterator[pa.Table]:
+    """Rows in an order that strays from time by up to ``disorder``; rows of one stream and time stay in order."""
+    span = max([1, *(int(s.times[-1] - s.times[0]) for s in streams if len(s))])
+    disorder = rng.choice([0.0, 0.1, 0.5]) * span
+    strays: dict[tuple[int, int], float] = {}
+    arriving = [
+        (int(t) + strays.setdefault((s, int(t)), rng.uniform(0, disorder)), s, i)
+        for s, stream in enumerate(streams)
+        for i, t in enumerate(stream.times)
+    ]
+    arriving.sort(key=lambda row: row[0])
+    while arriving:
+        count = rng.choice([1, 3, 10, 40])
+        batch, arriving = arriving[:count], arriving[count:]
+        watermark = min([int(streams[s].times[i]) for _, s, i in arriving], default=2**61) - rng.choice([0, 1, 10**6])
+        bucket.offer(
+            [a_batch(stream, [i for _, s, i in batch if s == p]) for p, stream in enumerate(streams)], watermark
+        )
+        yield from bucket.advance()
+        yield from bucket.settle(watermark)
+        if query.kind == "join" and rng.random() < 0.3:
+            plan = some_plan(query, case, rng)
+            assert plan is not None
+            bucket.transition(plan)
+    yield from bucket.close()
+
+
+def a_batch(stream: Arrivals, places: list[int]) -> Batch | None:
+    if not places:
+        return None
+    return Batch(stream.table.take(pa.array(stream.rows[places])), np.array(stream.times[places]))
