@@ -24,6 +24,7 @@ HOMES = {
     "plan": "plan",
     "engine": "engine",
     "arrivals": "replay",
+    "planning": "replay",
     "replayer": "replay",
     "experiments": "experiments",
     "cli": "cli",

@@ -61,6 +61,13 @@ def test_json_lines_keep_zones_decimals_and_nested_values(tmp_path: Path) -> Non
     )
 
 
+@pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl"])
+def test_intervals_are_written_as_text(tmp_path: Path, ending: str) -> None:
+    table = pa.table({"lag": pa.array([pa.MonthDayNano([0, 1, 500_000_000]), None], pa.month_day_nano_interval())})
+    write_table(table, tmp_path / f"t.{ending}")
+    assert read_table(tmp_path / f"t.{ending}").column("lag").to_pylist()[0] == "1 day 00:00:00.5"
+
+
 class TestTypesOfText:
     def test_csv(self, tmp_path: Path) -> None:
         file = tmp_path / "t.csv"
@@ -317,6 +324,12 @@ class TestWriting:
         write_table(TABLE, tmp_path / "a" / "b" / "t.csv")
         assert [file.name for file in (tmp_path / "a" / "b").iterdir()] == ["t.csv"]
 
+    def test_a_tilde_is_the_home_directory(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("HOME", str(tmp_path))
+        write_table(TABLE, "~/t.parquet")
+        assert read_table("~/t.parquet").equals(TABLE)
+        assert (tmp_path / "t.parquet").exists()
+
     def test_an_unknown_ending_writes_nothing(self, tmp_path: Path) -> None:
         assert "unknown ending '.xml'" in self.failing(TABLE, tmp_path / "out" / "t.xml")
         assert not (tmp_path / "out").exists()
@@ -338,4 +351,9 @@ class TestWriting:
 
     def test_a_file_in_place_of_the_directory(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("x")
-        assert f"cannot write {tmp_path}/file/t.csv" in self.failing(TABLE, tmp_path / "file" / "t.csv")
+        message = self.failing(TABLE, tmp_path / "file" / "sub" / "t.csv")
+        assert message == f"cannot write {tmp_path}/file/sub/t.csv: {tmp_path}/file is a file"
+
+    def test_a_place_without_permission(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("os.access", lambda path, mode: False)  # whoever runs the tests may be allowed everything
+        assert self.failing(TABLE, tmp_path / "t.csv") == f"cannot write {tmp_path}/t.csv: no permission in {tmp_path}"

@@ -15,15 +15,15 @@ from thalweg.cql.query import Query
 from thalweg.engine.batch import Batch
 from thalweg.engine.bucket import Bucket, open_bucket
 from thalweg.engine.compilation import ready_kernels
-from thalweg.engine.kernels.join import FOREVER, Int64s
+from thalweg.engine.kernels.join import FOREVER
 from thalweg.engine.payload import TablePayload
-from thalweg.engine.sampling import SAMPLE_ROWS, sample
 from thalweg.errors import InputError, PlanError, QueryError
 from thalweg.options import Options
 from thalweg.plan.join_graph import JoinGraph
-from thalweg.plan.search import choose_plan, rank, resolve_plan
+from thalweg.plan.search import rank
 from thalweg.plan.statistics import Statistics
 from thalweg.plan.tree import Plan, format_node, format_plan
+from thalweg.planning import measured_statistics, plan_for
 
 Progress = Callable[[int, int], None]
 """Told the tuples processed so far, and how many there are."""
@@ -164,20 +164,18 @@ class _Replay:
                     f"the transition to '{text}' at position {position} is past the end: "
                     f"the input has {self.total} tuples"
                 )
-            self._resolve(text)
+            self._plan(text)
             checked.append((position, text))
         return sorted(checked, key=lambda pair: pair[0])
 
-    def _resolve(self, text: str) -> Plan:
-        if self.query.kind == "difference":
-            raise PlanError(f"plan '{text}': query '{self.query.name}' is a set difference and has no join plan")
-        return resolve_plan(text, self.graph, self.query.aliases, self.statistics, self.options.states)
+    def _plan(self, text: str | None) -> Plan | None:
+        return plan_for(self.query, self.statistics, text, self.options.states)
 
     def run(self, progress: Progress | None) -> ReplayResult:
         compile_seconds = ready_kernels()
         started = clock.perf_counter()
-        self.statistics = Statistics.measure(self.query, sample(self.query, [_beginning(a) for a in self.arrivals]))
-        plan = self._first_plan()
+        self.statistics = measured_statistics(self.query, self.arrivals)
+        plan = self._plan(self.options.plan)
         payloads = [TablePayload(a.table) for a in self.arrivals]
         bucket = open_bucket(self.query, plan, rank(self.graph, self.statistics), payloads)
         plans = [] if plan is None else [PlanUse(0, format_plan(plan, self.query.aliases))]
@@ -204,13 +202,6 @@ class _Replay:
             self._late_rows(),
         )
 
-    def _first_plan(self) -> Plan | None:
-        if self.options.plan is not None:
-            return self._resolve(self.options.plan)
-        if self.query.kind == "difference":
-            return None
-        return choose_plan(self.graph, self.statistics, self.options.states)
-
     def _tables(self, bucket: Bucket, plans: list[PlanUse], progress: Progress | None) -> Iterator[pa.Table]:
         switches = list(self.switches)
         done = 0
@@ -221,9 +212,10 @@ class _Replay:
                 position, text = switches.pop(0)
                 yield from bucket.advance(position - done)
                 done = position
-                plan = self._resolve(text)
-                bucket.transition(plan, rank(self.graph, self.statistics))
-                plans.append(PlanUse(position, format_plan(plan, self.query.aliases)))
+                plan = self._plan(text)
+                if plan is not None:
+                    bucket.transition(plan, rank(self.graph, self.statistics))
+                    plans.append(PlanUse(position, format_plan(plan, self.query.aliases)))
             yield from bucket.advance()
             done = end
             if watermark == FOREVER:
@@ -251,10 +243,6 @@ def _batch(stream: Arrivals, start: int, end: int) -> Batch | None:
     if start == end:
         return None
     return Batch(stream.slice(start, end), stream.times[start:end], stream.rows[start:end])
-
-
-def _beginning(stream: Arrivals) -> tuple[pa.Table, Int64s]:
-    return stream.slice(0, SAMPLE_ROWS), stream.times[:SAMPLE_ROWS]
 
 
 def _table(name: str, table: Any) -> pa.Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -46,7 +47,8 @@ def test_a_run_shows_rows_and_claims_and_writes_json(thalweg: Invoke, tmp_path: 
     assert result.exit_code == 0, result.output
     assert result.stderr == "counting sheep\n"
     assert "sheep (paper)" in result.stdout
-    assert "NO      sheep are fast" in result.stdout
+    assert re.search(r"^ *black +12.5$", result.stdout, re.MULTILINE)
+    assert re.search(r"^ *sheep are fast +12.5 +>= 100 +no$", result.stdout, re.MULTILINE)
     assert json.loads(file.read_text()) == measured("paper", lambda _: None)
     assert [path.name for path in file.parent.iterdir()] == ["sheep.json"]
 

@@ -66,7 +66,7 @@ def test_an_except_query_has_no_plan(thalweg: Invoke) -> None:
     assert document(result)[0]["plan"] is None
     refused = thalweg("explain", "-", *SCHEMAS, "--plan", "A B", input=text)
     assert refused.exit_code == 1
-    assert refused.stderr == "error: query1 is an EXCEPT query, which has no plan to choose\n"
+    assert refused.stderr == "error: plan 'A B': query 'query1' is an EXCEPT query and has no join plan\n"
 
 
 @pytest.mark.parametrize(

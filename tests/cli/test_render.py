@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from thalweg.cli.bench import print_document
 from thalweg.cli.render import cell, print_preview, size
 
 
@@ -64,45 +63,3 @@ def test_cells(value: object, text: str) -> None:
 
 def test_sizes() -> None:
     assert [size(n) for n in (0, 1023, 1024, 5 << 20, 7 << 40)] == ["0 B", "1023 B", "1.0 KiB", "5.0 MiB", "7.0 TiB"]
-
-
-def test_a_bench_document_shows_rows_by_kind_and_claims() -> None:
-    console = Console(file=io.StringIO(), width=100, markup=False, highlight=False)
-    print_document(
-        console,
-        {
-            "bench": "engine",
-            "scale": "quick",
-            "machine": {"cores": 2},
-            "rows": [
-                {"part": "contenders", "engine": "a", "rate": 1234567.8},
-                {"part": "contenders", "engine": "b", "rate": None},
-                {"part": "growth", "window": 10, "ok": True},
-            ],
-            "claims": [
-                {"claim": "a is 3 times b", "measured": 3.456, "bar": ">= 3", "holds": True},
-                {"claim": "b is fast", "measured": 1.0, "bar": ">= 2.5", "holds": False},
-            ],
-        },
-    )
-    lines = [line.rstrip() for line in console.file.getvalue().splitlines()]  # type: ignore[attr-defined]
-    assert lines == [
-        "engine (quick)",
-        "cores 2",
-        "",
-        "contenders",
-        "engine        rate",
-        "──────────────────",
-        "a        1,234,568",
-        "b",
-        "",
-        "growth",
-        "window    ok",
-        "────────────",
-        "    10   yes",
-        "",
-        "holds   claim            measured      bar",
-        "──────────────────────────────────────────",
-        "yes     a is 3 times b       3.46     >= 3",
-        "NO      b is fast               1   >= 2.5",
-    ]

@@ -208,6 +208,10 @@ class TestRefusals:
         message = self.refused(thalweg, shop / "abc.cql", "--source", "A=no.csv", "--out", shop / "o.xml")
         assert message.startswith(f"error: {shop}/o.xml has unknown ending '.xml'")
 
+    def test_a_place_that_cannot_be_written_is_refused_before_any_work(self, thalweg: Invoke, shop: Path) -> None:
+        message = self.refused(thalweg, shop / "abc.cql", "--source", "A=no.csv", "--out", shop / "a.csv" / "o.csv")
+        assert message == f"error: cannot write {shop}/a.csv/o.csv: {shop}/a.csv is a file\n"
+
     def test_debug_shows_the_error_itself(self, thalweg: Invoke, shop: Path, sources: list[str]) -> None:
         result = thalweg("replay", shop / "no.cql", *sources, "--debug")
         assert type(result.exception).__name__ == "InputError"

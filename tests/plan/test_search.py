@@ -121,6 +121,24 @@ def test_the_greedy_tree_is_close_to_the_exact_one() -> None:
     assert max(ratios) < 4
 
 
+def test_moving_subtrees_reaches_every_tree() -> None:
+    estimator = Estimator(*one_class(5), Costs())
+    forest = tree_search.Forest(estimator)
+    every = {frozenset(splits): splits for splits in tree_search.all_trees(forest, estimator.all)}
+    assert len(every) == 105
+    neighbours = {
+        nodes: {frozenset(tree) for tree in tree_search.regrafted(forest, splits)} for nodes, splits in every.items()
+    }
+    for nodes, near in neighbours.items():
+        assert nodes not in near
+        assert near <= every.keys()
+        assert all(nodes in neighbours[other] for other in near)
+    reached = {next(iter(every))}
+    while not reached >= (further := set().union(*(neighbours[nodes] for nodes in reached))):
+        reached |= further
+    assert reached == every.keys()
+
+
 def test_the_greedy_orders_are_close_to_the_exact_ones() -> None:
     ratios = []
     for seed in range(40):

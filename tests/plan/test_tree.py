@@ -90,10 +90,10 @@ def test_a_state_is_named_by_its_streams_in_query_order() -> None:
         ("A `B", "cannot read '`B'"),
         ("A: B C; B: A C", "head stream 'C' has no order; every stream needs one"),
         ("A: B C; A: C B; B: A C; C: A B", "head stream 'A' has two orders"),
-        ("A: B (C); B: A C; C: A B", "a linear order has no parentheses"),
+        ("A: B (C); B: A C; C: A B", "'(' has no place in it"),
         ("A: B; B: A C; C: A B", "stream 'C' is missing"),
-        ("A: B C; B A C; C: A B", "'B A C' names no head stream"),
-        ("A B: C; B: A C; C: A B", "'A B' is not one head stream"),
+        ("A: B C; B A C; C: A B", "a linear order begins with its head stream"),
+        ("A B: C; B: A C; C: A B", "a linear order begins with its head stream"),
         ("A: A B C; B: A C; C: A B", "stream 'A' stands 2 times"),
     ],
 )

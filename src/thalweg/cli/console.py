@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
 
 _FILE_WIDTH = 1000  # lines are never broken or padded for a reader that is not a terminal
@@ -44,8 +44,8 @@ def grid(*columns: str, right: Collection[str] = ()) -> Table:
     return table
 
 
-def show(console: Console, table: Table) -> None:
-    """Print a table; for a reader that is not a terminal, without blanks at the ends of its lines."""
+def show(console: Console, table: RenderableType) -> None:
+    """Print a table or several; for a reader that is not a terminal, without blanks at the ends of its lines."""
     if console.is_terminal:
         console.print(table)
         return

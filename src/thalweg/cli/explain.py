@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from thalweg.cql.query import Query
     from thalweg.plan.statistics import Statistics
-    from thalweg.plan.tree import Plan
 
 SCHEMA_EXAMPLE = "trades='sym STRING, price DOUBLE, ts TIMESTAMP'"
 
@@ -69,13 +68,14 @@ def explain(
     with failures(debug=debug) as report:
         from thalweg.cql import Source, bind
         from thalweg.plan.explain import explain_json, explain_text
+        from thalweg.planning import plan_for
 
         cql = report.read_script(file)
         tables = read_sources(paths, times)
         schemas |= {name: table.schema for name, table in tables.items()}
         bound = _wanted(bind(cql, {name: Source(columns, times[name]) for name, columns in schemas.items()}), query)
         statistics = [statistics_of(each, tables) for each in bound]
-        plans = [_plan(each, known, plan, states) for each, known in zip(bound, statistics, strict=True)]
+        plans = [plan_for(each, known, plan, states.value) for each, known in zip(bound, statistics, strict=True)]
         explained = list(zip(bound, plans, statistics, strict=True))
         if as_json:
             documents = [explain_json(*each) for each in explained]
@@ -97,26 +97,10 @@ def _wanted(queries: tuple[Query, ...], name: str | None) -> tuple[Query, ...]:
 def statistics_of(query: Query, tables: Mapping[str, pa.Table]) -> Statistics:
     """What the files say about the streams, if there is one for each of them; else assumptions."""
     from thalweg.arrivals import arrivals
-    from thalweg.engine.sampling import SAMPLE_ROWS, sample
     from thalweg.plan.statistics import Statistics
+    from thalweg.planning import measured_statistics
 
     if any(ref.stream not in tables for ref in query.streams):
         return Statistics.default(query)
     ordered = arrivals([(ref.stream, tables[ref.stream], ref.time) for ref in query.streams], None)
-    beginnings = [(stream.slice(0, SAMPLE_ROWS), stream.times[:SAMPLE_ROWS]) for stream in ordered]
-    return Statistics.measure(query, sample(query, beginnings))
-
-
-def _plan(query: Query, statistics: Statistics, text: str | None, states: StatesChoice) -> Plan | None:
-    from thalweg.errors import PlanError
-    from thalweg.plan.join_graph import JoinGraph
-    from thalweg.plan.search import choose_plan, resolve_plan
-
-    if query.kind == "difference":
-        if text is not None:
-            raise PlanError(f"{query.name} is an EXCEPT query, which has no plan to choose")
-        return None
-    graph = JoinGraph.of(query)
-    if text is None:
-        return choose_plan(graph, statistics, states.value)
-    return resolve_plan(text, graph, query.aliases, statistics, states.value)
+    return measured_statistics(query, ordered)

@@ -22,8 +22,10 @@ _GAP = 3  # cells between two columns
 
 def print_preview(console: Console, table: pa.Table) -> None:
     """The first rows of a table, and how many there are."""
+    from thalweg.files.intervals import with_interval_texts
+
     head = table.slice(0, PREVIEW_ROWS)
-    columns = [[cell(value) for value in column.to_pylist()] for column in head.columns]
+    columns = [[cell(value) for value in column.to_pylist()] for column in with_interval_texts(head).columns]
     shown = _fitting(table.column_names, columns, console.width)
     numbers = {f.name for f in table.schema if _is_number(f.type)}
     preview = grid(*table.column_names[:shown], right=numbers)

@@ -83,10 +83,11 @@ def replay(
     if late_out is not None and lateness is None:
         raise typer.BadParameter("without --lateness no row is late.", param_hint="--late-out")
     with failures(debug=debug) as report:
-        from thalweg.files import format_of, write_table
+        from thalweg.files import check_place, format_of, write_table
 
         if out is not None:
-            format_of(out)  # a wrong ending should not cost a run
+            format_of(out)  # a run should not end at a typing error
+            check_place(out)
         cql = report.read_script(file)
         from thalweg.options import Options
         from thalweg.replayer import run

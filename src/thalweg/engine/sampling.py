@@ -17,14 +17,15 @@ SAMPLE_ROWS = 20_000
 """Rows of each stream to look at: encoding them takes milliseconds, and they fill typical windows."""
 
 
-def sample(query: Query, beginnings: Sequence[tuple[pa.Table, Int64s]]) -> list[StreamSample]:
-    """Samples from the first rows of each stream, given with their times in time order."""
+def sample(query: Query, beginnings: Sequence[tuple[pa.Table, Int64s, int]]) -> list[StreamSample]:
+    """Samples from the first rows of each stream: with their times, in time order, and how many there are in all."""
     expressions = Expressions(physical_names(query))
     samples = []
-    for encoder, (table, times) in zip(encoders(query, expressions), beginnings, strict=True):
+    for encoder, (table, times, total) in zip(encoders(query, expressions), beginnings, strict=True):
         words = encoder.encode(table, times, np.arange(len(times)))
         joining = words[words[:, EXPIRY] != COUNTED]
         layout = encoder.layout
+        share = len(joining) / max(1, len(words))
         samples.append(
             StreamSample(
                 times=joining[:, T],
@@ -34,7 +35,8 @@ def sample(query: Query, beginnings: Sequence[tuple[pa.Table, Int64s]]) -> list[
                     for (theta, _), field in layout.operands.items()
                 },
                 partitions=None if layout.partition is None else joining[:, layout.partition],
-                share=len(joining) / max(1, len(words)),
+                share=share,
+                total=round(total * share),
             )
         )
     return samples

@@ -62,6 +62,7 @@ class Sizes:
         memory_tuples: tuples per stream of the shorter input of the memory part.
         starts: fresh processes per median.
         compiling: whether to start a process that has to compile the kernels, too.
+
     """
 
     workload: Workload

@@ -22,6 +22,7 @@ class Contender:
         name: what it is called in the report.
         run: does the whole work once; what it returns is dropped after the clock stops.
         threads: how many it may use; with one, the process is held on one core meanwhile.
+
     """
 
     name: str

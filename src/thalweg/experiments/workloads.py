@@ -37,6 +37,7 @@ class Workload:
     FROM s1, s2, s3
     WHERE s1.k = s2.k AND s1.k = s3.k
     WINDOW RANGE 2 SECONDS
+
     """
 
     streams: int = 4

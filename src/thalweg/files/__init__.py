@@ -10,7 +10,7 @@ all times of text files are microseconds without a zone, so that they compare ac
 """
 
 from thalweg.files.formats import format_of
-from thalweg.files.sink import atomically, write_table
+from thalweg.files.sink import atomically, check_place, write_table
 from thalweg.files.source import expand, read_table
 
-__all__ = ["atomically", "expand", "format_of", "read_table", "write_table"]
+__all__ = ["atomically", "check_place", "expand", "format_of", "read_table", "write_table"]

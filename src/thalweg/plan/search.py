@@ -7,8 +7,8 @@ tree keeping all states    dynamic programming, exact    greedy, then rotations
 order of each head stream  dynamic programming, exact    greedy with a look ahead
 states of a tree to keep   all subsets, exact            one flip at a time
 tree and states together   all trees for a few streams;  the states to keep of the
-                           then dynamic programming,     tree keeping all states
-                           nearly exact, and rotations
+                           then dynamic programming      tree keeping all states
+                           and moving subtrees about
 ========================== ============================= ===========================
 
 Trees may be bushy. Cross products appear only where no predicate connects the streams.

@@ -15,8 +15,8 @@ EXACT_STATES = 8
 ALL_TREES = 5
 """Streams up to which all trees are tried with all subsets of their states: 105 trees for five, 945 for six."""
 
-STATES_IN_MIND = 9
-"""Streams up to which trees are searched with kept and unkept states in mind: some tenths of a second for nine."""
+STATES_IN_MIND = 8
+"""Streams up to which trees are searched with kept and unkept states in mind: some tenths of a second for eight."""
 
 
 class KeptTree(NamedTuple):

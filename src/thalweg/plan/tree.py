@@ -127,11 +127,17 @@ def format_node(node: Node, aliases: Sequence[str]) -> str:
 
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*\Z")
-_TOKEN = re.compile(r"\s*(?:([()])|`([^`]*)`|([^\s()`]+))")
+_TOKEN = re.compile(r"\s*(?:(?P<mark>[():;])|`(?P<quoted>(?:[^`]|``)*)`|(?P<name>[^\s():;`]+))")
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    text: str
+    is_name: bool
 
 
 def _quote(alias: str) -> str:
-    return alias if _PLAIN.match(alias) else f"`{alias}`"
+    return alias if _PLAIN.match(alias) else "`" + alias.replace("`", "``") + "`"
 
 
 def parse_plan(text: str, aliases: Sequence[str]) -> Plan:
@@ -142,70 +148,79 @@ def parse_plan(text: str, aliases: Sequence[str]) -> Plan:
     >>> parse_plan("(a b) c", ["a", "b", "c"]).tree == left_deep([0, 1, 2])
     True
     """
-    if ":" in text:
-        return _parse_linear(text, aliases)
     tokens = _tokens(text)
-    tree, rest = _parse_items(tokens, text, aliases)
-    if rest:
-        raise PlanError(f"plan '{text}': a ')' without its '('")
-    used = sorted(_streams(tree))
-    _check_complete(used, text, aliases)
+    if any(not token.is_name and token.text in ":;" for token in tokens):
+        return _parse_linear(tokens, text, aliases)
+    tree = _parse_tree(tokens, text, aliases)
+    _check_complete(_streams(tree), text, aliases)
     return TreePlan(tree)
 
 
-def _tokens(text: str) -> list[tuple[str, bool]]:
-    """(token, is it a name) pairs; a name may be quoted by backticks."""
-    tokens: list[tuple[str, bool]] = []
+def _tokens(text: str) -> list[_Token]:
+    """Names (quoted by backticks if need be) and the marks between them."""
+    tokens: list[_Token] = []
     position = 0
     while text[position:].strip():
         match = _TOKEN.match(text, position)
         if match is None:
             raise PlanError(f"plan '{text}': cannot read '{text[position:].strip()}'")
-        paren, quoted, name = match.groups()
-        tokens.append((paren, False) if paren else (quoted if quoted is not None else name, True))
+        if match["mark"]:
+            tokens.append(_Token(match["mark"], is_name=False))
+        else:
+            tokens.append(_Token(match["name"] or match["quoted"].replace("``", "`"), is_name=True))
         position = match.end()
     return tokens
 
 
-def _parse_items(
-    tokens: list[tuple[str, bool]], text: str, aliases: Sequence[str]
-) -> tuple[Tree, list[tuple[str, bool]]]:
-    """One or more items up to the end or the closing parenthesis, joined from left to right."""
+def _parse_tree(tokens: Sequence[_Token], text: str, aliases: Sequence[str]) -> Tree:
+    """Items side by side are joined from left to right; parentheses make one item of several."""
+    opened: list[Tree | None] = []
     tree: Tree | None = None
-    while tokens and tokens[0] != (")", False):
-        (token, is_name), tokens = tokens[0], tokens[1:]
-        if is_name:
-            item: Tree = Leaf(_position(token, text, aliases))
+    for token in tokens:
+        if token.is_name:
+            item: Tree = Leaf(_position(token.text, text, aliases))
+        elif token.text == "(":
+            opened.append(tree)
+            tree = None
+            continue
         else:
-            item, tokens = _parse_items(tokens, text, aliases)
-            if not tokens:
-                raise PlanError(f"plan '{text}': a '(' without its ')'")
-            tokens = tokens[1:]
+            if not opened:
+                raise PlanError(f"plan '{text}': a ')' without its '('")
+            if tree is None:
+                raise PlanError(f"plan '{text}': nothing to join here. Write it like {_example(aliases)}.")
+            item, tree = tree, opened.pop()
         tree = item if tree is None else Join(tree, item)
+    if opened:
+        raise PlanError(f"plan '{text}': a '(' without its ')'")
     if tree is None:
         raise PlanError(f"plan '{text}': nothing to join here. Write it like {_example(aliases)}.")
-    return tree, tokens
+    return tree
 
 
-def _parse_linear(text: str, aliases: Sequence[str]) -> LinearPlan:
+def _parse_linear(tokens: list[_Token], text: str, aliases: Sequence[str]) -> LinearPlan:
+    parts: list[list[_Token]] = [[]]
+    for token in tokens:
+        if token == _Token(";", is_name=False):
+            parts.append([])
+        else:
+            parts[-1].append(token)
     orders: dict[int, tuple[int, ...]] = {}
-    for part in filter(str.strip, text.split(";")):
-        head_text, colon, rest = part.partition(":")
-        if not colon:
-            raise PlanError(f"plan '{text}': '{part.strip()}' names no head stream; write 'A: B C; B: A C; ...'.")
-        names = [name for name, is_name in _tokens(head_text) if is_name]
-        if len(names) != 1:
-            raise PlanError(f"plan '{text}': '{head_text.strip()}' is not one head stream")
-        head = _position(names[0], text, aliases)
+    for part in filter(None, parts):
+        if len(part) < 2 or not part[0].is_name or part[1] != _Token(":", is_name=False):
+            raise PlanError(
+                f"plan '{text}': a linear order begins with its head stream and a colon, as in 'A: B C; B: A C; C: A B'"
+            )
+        head = _position(part[0].text, text, aliases)
         if head in orders:
-            raise PlanError(f"plan '{text}': head stream '{names[0]}' has two orders")
-        order = []
-        for name, is_name in _tokens(rest):
-            if not is_name:
-                raise PlanError(f"plan '{text}': a linear order has no parentheses")
-            order.append(_position(name, text, aliases))
-        _check_complete(sorted([head, *order]), text, aliases)
-        orders[head] = tuple(order)
+            raise PlanError(f"plan '{text}': head stream '{part[0].text}' has two orders")
+        for token in part[2:]:
+            if not token.is_name:
+                raise PlanError(
+                    f"plan '{text}': a linear order is a list of streams; '{token.text}' has no place in it"
+                )
+        order = tuple(_position(token.text, text, aliases) for token in part[2:])
+        _check_complete([head, *order], text, aliases)
+        orders[head] = order
     missing = [alias for s, alias in enumerate(aliases) if s not in orders]
     if missing:
         raise PlanError(f"plan '{text}': head stream '{missing[0]}' has no order; every stream needs one")
@@ -220,12 +235,19 @@ def _position(name: str, text: str, aliases: Sequence[str]) -> int:
 
 
 def _streams(tree: Tree) -> list[int]:
-    if isinstance(tree, Leaf):
-        return [tree.stream]
-    return _streams(tree.left) + _streams(tree.right)
+    """Its leaves, however often they stand in it (without recursion: a text can nest deeply)."""
+    found: list[int] = []
+    waiting = [tree]
+    while waiting:
+        top = waiting.pop()
+        if isinstance(top, Leaf):
+            found.append(top.stream)
+        else:
+            waiting += [top.left, top.right]
+    return found
 
 
-def _check_complete(used: list[int], text: str, aliases: Sequence[str]) -> None:
+def _check_complete(used: Sequence[int], text: str, aliases: Sequence[str]) -> None:
     for stream, alias in enumerate(aliases):
         count = used.count(stream)
         if count != 1:

@@ -117,31 +117,26 @@ def _greedy_tree(estimator: Estimator) -> dict[int, tuple[int, int]]:
 
 
 def _rotated(estimator: Estimator, splits: dict[int, tuple[int, int]]) -> dict[int, tuple[int, int]]:
-    """Rotate joins while that saves something."""
+    """Rotate joins, ``(a b) c`` to ``(a c) b``, while that saves something."""
     forest = Forest(estimator)
 
     def saves(a: int, b: int, c: int) -> bool:
         old = _step(estimator, a, b) + _step(estimator, a | b, c)
         new = _step(estimator, a, c) + _step(estimator, a | c, b)
-        return clearly_less(new, old)
+        return clearly_less(new, old) and forest.joinable(a, c) and forest.joinable(a | c, b)
 
-    while (found := next((r for r in rotations(forest, splits) if saves(*r)), None)) is not None:
-        splits = rotated(splits, *found)
+    while (found := next((r for r in _rotations(splits) if saves(*r)), None)) is not None:
+        a, b, c = found
+        splits = reachable(estimator.all, {**splits, a | c: (a, c), a | b | c: (a | c, b)})
     return splits
 
 
-def rotations(forest: Forest, splits: Splits) -> Iterator[tuple[int, int, int]]:
-    """All ``a, b, c`` such that ``(a b) c`` is part of the tree and ``(a c) b`` could be."""
+def _rotations(splits: Splits) -> Iterator[tuple[int, int, int]]:
+    """All ``a, b, c`` such that ``(a b) c`` is part of the tree."""
     for pair in splits.values():
         for inner, c in (pair, pair[::-1]):
             for a, b in (splits[inner], splits[inner][::-1]) if inner in splits else ():
-                if forest.joinable(a, c) and forest.joinable(a | c, b):
-                    yield a, b, c
-
-
-def rotated(splits: Splits, a: int, b: int, c: int) -> dict[int, tuple[int, int]]:
-    """The tree with ``(a c) b`` in place of ``(a b) c``."""
-    return reachable(max(splits), {**splits, a | c: (a, c), a | b | c: (a | c, b)})
+                yield a, b, c
 
 
 def regrafted(forest: Forest, splits: Splits) -> Iterator[dict[int, tuple[int, int]]]:

@@ -1,0 +1,33 @@
+"""Choosing a plan for a query over finite tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from thalweg.arrivals import Arrivals
+from thalweg.cql.query import Query
+from thalweg.engine.sampling import SAMPLE_ROWS, sample
+from thalweg.errors import PlanError
+from thalweg.options import States
+from thalweg.plan.join_graph import JoinGraph
+from thalweg.plan.search import choose_plan, resolve_plan
+from thalweg.plan.statistics import Statistics
+from thalweg.plan.tree import Plan
+
+
+def measured_statistics(query: Query, streams: Sequence[Arrivals]) -> Statistics:
+    """What the beginnings of the streams say about them."""
+    beginnings = [(s.slice(0, SAMPLE_ROWS), s.times[:SAMPLE_ROWS], len(s)) for s in streams]
+    return Statistics.measure(query, sample(query, beginnings))
+
+
+def plan_for(query: Query, statistics: Statistics, text: str | None, states: States) -> Plan | None:
+    """The plan that a user wrote, or the planner's choice; None for a set difference, which has none."""
+    if query.kind == "difference":
+        if text is not None:
+            raise PlanError(f"plan '{text}': query '{query.name}' is an EXCEPT query and has no join plan")
+        return None
+    graph = JoinGraph.of(query)
+    if text is None:
+        return choose_plan(graph, statistics, states)
+    return resolve_plan(text, graph, query.aliases, statistics, states)
