@@ -17,12 +17,12 @@ from thalweg.engine.bucket import Bucket, open_bucket
 from thalweg.engine.compilation import ready_kernels
 from thalweg.engine.kernels.join import FOREVER
 from thalweg.engine.payload import TablePayload
-from thalweg.errors import InputError, PlanError, QueryError
+from thalweg.errors import InputError, OptionError, PlanError, QueryError, ThalwegError
 from thalweg.options import Options
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.search import rank
 from thalweg.plan.statistics import Statistics
-from thalweg.plan.tree import Plan, format_node, format_plan
+from thalweg.plan.tree import Node, Plan, format_node, format_plan
 from thalweg.planning import measured_statistics, plan_for
 
 Progress = Callable[[int, int], None]
@@ -144,7 +144,7 @@ class _Replay:
     ) -> None:
         self.query = query
         self.options = options
-        lateness = None if options.lateness is None else language.parse_interval(options.lateness)
+        lateness = None if options.lateness is None else _interval("lateness", options.lateness)
         names = list(dict.fromkeys(ref.stream for ref in query.streams))
         times = {ref.stream: ref.time for ref in query.streams}
         ordered = arrivals([(name, tables[name], times[name]) for name in names], lateness)
@@ -224,12 +224,16 @@ class _Replay:
             if progress is not None:
                 progress(done, self.total)
         self.states = tuple(
-            StateSize(format_node(size.node, self.query.aliases), size.tuples, size.live_keys, size.bytes)
-            for size in bucket.sizes()
+            StateSize(self._name(size.node), size.tuples, size.live_keys, size.bytes) for size in bucket.sizes()
         )
         yield from bucket.close()
         if progress is not None:
             progress(done, self.total)
+
+    def _name(self, node: Node) -> str:
+        if self.query.kind == "difference":
+            return " - ".join(self.query.aliases)
+        return format_node(node, self.query.aliases)
 
     def _late_rows(self) -> dict[str, pa.Table]:
         if self.options.late_rows != "table":
@@ -237,6 +241,13 @@ class _Replay:
         return {
             alias: a.table.take(pa.array(a.late)) for alias, a in zip(self.query.aliases, self.arrivals, strict=True)
         }
+
+
+def _interval(option: str, text: str) -> int:
+    try:
+        return language.parse_interval(text)
+    except ThalwegError as error:
+        raise OptionError(f"option {option} is '{text}': {error}") from error
 
 
 def _batch(stream: Arrivals, start: int, end: int) -> Batch | None:

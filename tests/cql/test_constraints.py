@@ -1,3 +1,4 @@
+# ruff: noqa: S608 - these tests put query texts together from their own pieces
 """Bounds on time against brute force: all assignments of small times to a few streams."""
 
 from __future__ import annotations
@@ -6,10 +7,11 @@ from functools import cache
 from itertools import permutations, product
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cql.catalog import CATALOG
+from tests.cql.randomness import cases
 from thalweg.cql import bind
 from thalweg.cql.constraints import Bound, closure, contradiction, latest_partner
 from thalweg.cql.query import RangeWindow
@@ -41,7 +43,7 @@ def assignments(streams: int, bounds: list[Bound]) -> np.ndarray:
     return times
 
 
-@settings(deadline=None)
+@cases(200)
 @given(systems())
 def test_closure_and_contradiction(system: tuple[int, list[Bound]]) -> None:
     streams, bounds = system
@@ -67,7 +69,7 @@ def test_latest_partner() -> None:
 OPERATORS = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal, "=": np.equal}
 
 
-@settings(max_examples=60, deadline=None)
+@cases(60)
 @given(
     st.lists(
         st.tuples(

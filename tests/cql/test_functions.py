@@ -1,3 +1,4 @@
+# ruff: noqa: S608 - these tests put query texts together from their own pieces
 """Every function that a query may call has, in DuckDB, the value that Spark's documentation gives it."""
 
 from __future__ import annotations

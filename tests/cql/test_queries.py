@@ -1,3 +1,4 @@
+# ruff: noqa: S608 - these tests put query texts together from their own pieces
 """What fixtures cannot show: a query's own text, the catalog's faults, and arguments that are no texts."""
 
 from __future__ import annotations

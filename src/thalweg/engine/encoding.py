@@ -25,6 +25,8 @@ from thalweg.errors import InputError
 
 Booleans = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
+_HASH = "hash"
+"""The function that finds candidates for keys wider than 64 bits; how well it spreads matters to speed alone."""
 _GREATEST_TIME = 2**60
 """Event times stay well inside 64 bits, so that adding a window cannot overflow (about the year 38,000)."""
 
@@ -154,7 +156,7 @@ class StreamEncoder:
         member = bound.members[self._stream]
         if bound.null_safe or not exact(bound.type):
             # hash() of NULL is a value like any other, which is what null-safe equality wants.
-            return self._input(exp.Anonymous(this="hash", expressions=[member.copy()]))
+            return self._input(exp.Anonymous(this=_HASH, expressions=[member.copy()]))
         return self._input(member)
 
     def encode(self, table: pa.Table, times: Int64s, rows: Int64s) -> Int64s:

@@ -1,0 +1,48 @@
+"""The connection that judges expressions can compute and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from tests.cql.catalog import CATALOG
+from thalweg.cql import bind
+from thalweg.cql.sandbox import Sandbox
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT * FROM read_text('{file}')",
+        "SELECT * FROM '{file}'",
+        "COPY (SELECT 1) TO '{file}'",
+        "ATTACH '{file}'",
+        "INSTALL httpfs",
+        "SET enable_external_access = true",
+        "SET lock_configuration = false",
+        "SELECT * FROM secret_table",
+    ],
+)
+def test_nothing_outside_can_be_reached(statement: str, tmp_path: Path) -> None:
+    file = tmp_path / "secret.csv"
+    file.write_text("a\n1\n")
+    secret_table = pa.table({"a": [1]})
+    assert secret_table.num_rows == 1
+    with Sandbox() as sandbox, pytest.raises(duckdb.Error):
+        sandbox.connection.execute(statement.format(file=file)).fetchall()
+    assert file.read_text() == "a\n1\n"
+
+
+def test_constants_that_would_be_large_are_not_computed() -> None:
+    [query] = bind(
+        "SELECT repeat('x', 100000000000) AS x FROM trades [NOW] WHERE repeat('x', 100000000000) = 'x'", CATALOG
+    )
+    assert query.select[0].type == pa.string()
+
+
+def test_the_sandbox_opens_only_for_expressions_that_need_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Sandbox, "connection", property(lambda sandbox: pytest.fail("the sandbox was opened")))
+    bind("SELECT px, sym FROM trades [NOW] WHERE px > 1.5 AND NOT (sym = 'x' OR qty <> 3)", CATALOG)
