@@ -24,26 +24,34 @@ TIME = "ts"
 """The event time column of every stream."""
 
 TYPES: dict[str, pa.DataType] = {
+    "int16": pa.int16(),
     "int32": pa.int32(),
     "int64": pa.int64(),
+    "float": pa.float32(),
     "double": pa.float64(),
     "decimal(10,2)": pa.decimal128(10, 2),
     "decimal(12,4)": pa.decimal128(12, 4),
     "string": pa.string(),
+    "binary": pa.binary(),
     "bool": pa.bool_(),
     "date": pa.date32(),
     "timestamp": pa.timestamp("us"),
 }
 
+_TIME_TYPES = {"us": pa.timestamp("us"), "ns": pa.timestamp("ns"), "UTC": pa.timestamp("us", "UTC")}
+
 
 @dataclass(frozen=True, repr=False)
 class Stream(Spec):
-    """A source: its columns as (name, type) pairs, one of them ``ts``, and its rows in arrival order."""
+    """A source: its columns as (name, type) pairs, one of them ``ts``, and its rows in arrival order.
+
+    ``time_type`` is how the table stores its event times.
+    """
 
     name: str
     columns: tuple[tuple[str, str], ...]
     rows: tuple[Row, ...] = ()
-    time_unit: Literal["s", "ms", "us", "ns"] = "us"
+    time_type: Literal["us", "ns", "UTC"] = "us"
 
     def position(self, column: str) -> int:
         return [name for name, _ in self.columns].index(column)
@@ -57,7 +65,9 @@ class Stream(Spec):
         for i, (name, type_name) in enumerate(self.columns):
             array = pa.array([row[i] for row in self.rows], type=TYPES[type_name])
             if name == TIME:
-                array = array.cast(pa.timestamp(self.time_unit))
+                array = array.cast(
+                    pa.timestamp("us", "UTC") if self.time_type == "UTC" else pa.timestamp(self.time_type)
+                )
             arrays.append(array)
             schema.append((name, array.type))
         return pa.table(arrays, schema=pa.schema(schema))

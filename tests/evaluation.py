@@ -116,7 +116,9 @@ def negation(value: bool | None) -> bool | None:
 def sql(node: Expr | Pred) -> str:
     """The same as DuckDB SQL, over tables that hold timestamps as integers."""
     if isinstance(node, Lit):
-        if node.type == "double":
+        if isinstance(node.value, bytes):
+            return f"from_hex('{node.value.hex()}')"
+        if node.type in ("double", "float"):
             return f"CAST('{node.value}' AS DOUBLE)"
         if node.type == "timestamp" or isinstance(node.value, Decimal):
             return str(node.value)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 from decimal import Decimal
 from typing import Any, Literal
 
-Value = None | bool | int | float | str | Decimal | datetime.date
+Value = None | bool | int | float | str | bytes | Decimal | datetime.date
 """A plain value; timestamps are integers, microseconds since 1970."""
 
 
@@ -61,6 +61,8 @@ class Lit(Spec):
         if self.type == "timestamp":
             assert isinstance(self.value, int)
             return f"TIMESTAMP '{timestamp_text(self.value)}'"
+        if isinstance(self.value, bytes):
+            return f"X'{self.value.hex()}'"
         if self.type == "date":
             return f"DATE '{self.value}'"
         if self.type == "string":

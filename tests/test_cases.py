@@ -108,6 +108,7 @@ def test_except_as_text() -> None:
         (Lit(Decimal("1.50"), "decimal(10,2)"), "1.50"),
         (Lit(inf, "double"), "CAST('inf' AS DOUBLE)"),
         (Lit(True, "bool"), "TRUE"),
+        (Lit(b"a\xff", "binary"), "X'61ff'"),
         (Either(IsNull(Lit("x", "string")), IsNull(Lit(None, "bool"))), "('x' IS NULL OR NULL IS NULL)"),
     ],
 )
@@ -121,3 +122,6 @@ def test_tables_have_the_types_of_the_streams() -> None:
     assert [str(field.type) for field in table.schema] == ["timestamp[ns]", "decimal128(10, 2)"]
     assert table.column("d").to_pylist() == [Decimal("1.50"), None]
     assert table.column("ts").cast("int64").to_pylist() == [1_000_000, None]
+    assert (
+        str(Stream("A", (("ts", "timestamp"),), (), "UTC").table().schema.field("ts").type) == "timestamp[us, tz=UTC]"
+    )

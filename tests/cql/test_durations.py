@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.cql.randomness import cases
@@ -67,6 +67,7 @@ def test_formatted_lengths_are_read_back(microseconds: int) -> None:
 
 @cases(100)
 @given(st.text(alphabet="0123456789.+-'\" eEsmhdµ\t٣²") | st.text())
+@example("-\t0 s")
 def test_any_text_is_a_length_or_an_error(text: str) -> None:
     try:
         microseconds = parse_interval(text)

@@ -438,6 +438,23 @@ def test_sums_of_18_digits_do_not_overflow() -> None:
     assert total == 1000 * (10**18 - 1)
 
 
+@pytest.mark.parametrize(
+    ("kind", "unscaled"),
+    [
+        (INT, [15919133098387265, 11335551745772264, 12708892244256300]),  # the sum is no double
+        (INT, [-(2**63)] * 3),
+        (pa.decimal128(38, 30), [903269621787359]),  # the power of ten is no double
+        (pa.decimal128(18, 0), [10**18 - 1] * 30),
+    ],
+)
+def test_averages_are_rounded_once(kind: pa.DataType, unscaled: list[int]) -> None:
+    scale = kind.scale if pa.types.is_decimal(kind) else 0
+    values = [Decimal((int(n < 0), tuple(map(int, str(abs(n)))), -scale)) if scale else n for n in unscaled]
+    running = RunningAggregation(aggregation([call("AVG", kind, DOUBLE)], []), Output.ISTREAM)
+    [(_, average)] = apply(running, [(1, 1, i) for i in range(len(values))], __x0=pa.array(values, kind))
+    assert average == sum(unscaled) / (len(unscaled) * 10**scale)
+
+
 def test_an_unsigned_value_that_is_no_int64_is_an_error() -> None:
     running = RunningAggregation(aggregation([call("SUM", pa.uint64(), INT)], []), Output.ISTREAM)
     with pytest.raises(InputError, match=r"SUM\(t\.x\): a value of type uint64 does not fit in int64"):

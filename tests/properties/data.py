@@ -16,10 +16,11 @@ from tests.expressions import Value
 from tests.properties.pick import Pick
 
 FAMILIES: dict[str, tuple[str, ...]] = {
-    "int": ("int64", "int32"),
+    "int": ("int64", "int32", "int16"),
     "string": ("string",),
+    "binary": ("binary",),
     "decimal": ("decimal(10,2)", "decimal(12,4)"),
-    "double": ("double",),
+    "double": ("double", "float"),
     "number": ("int64", "double", "int32"),
     "date": ("date",),
     "timestamp": ("timestamp",),
@@ -28,20 +29,25 @@ FAMILIES: dict[str, tuple[str, ...]] = {
 """Types that may stand on both sides of a comparison."""
 
 _KEYS: dict[str, tuple[Value, ...]] = {
+    "int16": (0, 1, 2, -1, 32_767),
     "int32": (0, 1, 2, -1, 2_147_483_647),
     "int64": (0, 1, 2, -1, 9_007_199_254_740_993),
     "double": (0.0, 1.0, -0.0, nan, -1.5, inf),
+    "float": (0.0, 1.0, -0.0, nan, -1.5, inf),
     "decimal(10,2)": tuple(map(Decimal, ("0.00", "1.50", "-2.25", "99999999.99"))),
     "decimal(12,4)": tuple(map(Decimal, ("0.0000", "1.5000", "-2.2500", "1.5050"))),
     "string": ("a", "b", "", "ab", "Ä ç"),
+    "binary": (b"a", b"", b"\x00", b"a\xff"),
     "bool": (False, True),
     "date": tuple(datetime.date(2024, 2, 28) + datetime.timedelta(days) for days in (0, 1, 2, -9999)),
 }
 
 _NUMBERS: dict[str, tuple[Value, ...]] = {
+    "int16": (0, 1, 2, 3, 4, 5, -3),
     "int32": (0, 1, 2, 3, 4, 5, -3),
     "int64": (0, 1, 2, 3, 4, 5, -3),
     "double": (0.0, 0.5, 1.0, 2.0, 2.25, -0.0, nan, 3.5),
+    "float": (0.0, 0.5, 1.0, 2.0, 2.25, -0.0, nan, 3.5),
     "decimal(10,2)": tuple(map(Decimal, ("0.00", "0.50", "1.00", "2.25", "-1.75"))),
     "decimal(12,4)": tuple(map(Decimal, ("0.0000", "0.5000", "1.0001", "2.2500", "-1.7500"))),
 }
@@ -107,7 +113,7 @@ def a_stream(
         rows.append((arrival, (times[moment], *values)))
     rows.sort(key=lambda row: row[0])
     named = ((TIME, "timestamp"), *((column.name, type_) for column, type_ in zip(columns, types, strict=True)))
-    return Stream(name, named, tuple(row for _, row in rows), pick.one("us", "us", "us", "ns"))
+    return Stream(name, named, tuple(row for _, row in rows), pick.one("us", "us", "ns", "UTC"))
 
 
 def _digits(number: int, radices: tuple[int, ...]) -> list[int]:

@@ -9,7 +9,7 @@ from tests.expressions import Col
 from tests.properties.data import Clock, Column, a_stream
 from tests.properties.pick import Pick
 
-_FAMILIES = ("int", "int", "string", "decimal", "double", "number", "date", "timestamp", "bool")
+_FAMILIES = ("int", "int", "string", "decimal", "double", "number", "date", "timestamp", "bool", "binary")
 
 
 @dataclass

@@ -66,7 +66,7 @@ def measure(text: str) -> int:
         if part is None:
             raise OptionError(f"'{_shorten(text)}' is not a length of time; write a number and a unit, as in 5 seconds")
         number, unit = part.groups()
-        total += Fraction(number.replace(" ", "")) * unit_us(unit)
+        total += Fraction("".join(number.split())) * unit_us(unit)
         position = part.end()
     if position == 0:
         raise OptionError("a length of time is missing; write a number and a unit, as in 5 seconds")

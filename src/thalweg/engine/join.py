@@ -283,8 +283,8 @@ class JoinEngine:
             self._memory.free(dropped.start, dropped.words)
 
     def _allocate_heads(self, key: tuple[int, ...], streams: tuple[int, ...]) -> None:
-        """Hash heads for the paths by ``key``, twice as many as the largest window has room for, and their chains."""
-        mask = 2 * int(self._streams[list(streams), k.S_MASK].max()) + 1
+        """Hash heads for the paths by ``key``, four times as many as the largest window has room for."""
+        mask = 4 * int(self._streams[list(streams), k.S_MASK].max()) + 3
         self._heads[key] = _Heads(self._memory.allocate((mask + 1) * len(streams)), mask, streams)
         self._place_heads(key)
         for stream in streams:
