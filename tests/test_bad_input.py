@@ -72,7 +72,7 @@ def test_a_missing_time_column() -> None:
 
 def test_a_time_column_of_another_type() -> None:
     texts = pa.table({"ts": ["noon"], "k": [1], "v": [1]})
-    with pytest.raises(BindError, match="'ts'.*string"):
+    with pytest.raises(BindError, match=r"'ts'.*string"):
         run(TEXT, {**STREAMS, "a": texts})
 
 

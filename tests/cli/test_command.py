@@ -17,7 +17,7 @@ COMMAND = Path(sys.executable).with_name("thalweg")
 
 
 def run(*arguments: str | Path, **options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([COMMAND, *arguments], capture_output=True, text=True, timeout=120, **options)  # type: ignore[call-overload,no-any-return] # noqa: S603
+    return subprocess.run([COMMAND, *arguments], capture_output=True, text=True, timeout=120, **options)  # type: ignore[call-overload,no-any-return]
 
 
 def test_version() -> None:
@@ -39,7 +39,7 @@ def test_help_teaches_each_command(thalweg: Invoke) -> None:
 def test_nothing_heavy_is_loaded_to_show_help() -> None:
     heavy = "{'pyarrow', 'duckdb', 'numba', 'numpy', 'sqlglot'}"
     code = f"import sys, thalweg.cli; print(sorted({heavy} & sys.modules.keys()))"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout == "[]\n"
 
 
@@ -70,7 +70,7 @@ def test_errors_go_to_stderr(shop: Path) -> None:
 def test_an_interruption_ends_cleanly(shop: Path) -> None:
     """Interrupted while it waits for its query, so that it is surely inside the command."""
     os.mkfifo(shop / "fifo.cql")
-    process = subprocess.Popen(  # noqa: S603
+    process = subprocess.Popen(
         [COMMAND, "replay", shop / "fifo.cql", "--source", f"A={shop}/a.csv"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -114,3 +114,10 @@ def test_long_conjunctions_are_fine() -> None:
 def test_nested_types_cost_no_exponential_time() -> None:
     with pytest.raises(ParseError, match="brackets are open here, too many"):
         bind("SELECT " + "DECIMAL(" * 30 + "1" + ")" * 30 + " FROM trades [NOW]", CATALOG)
+
+
+def test_names_of_any_characters() -> None:
+    source = Source(pa.schema([("ts", pa.int64()), ('a "b" `c`', pa.int64()), ("select", pa.int64())]), "ts")
+    streams = 'FROM `my.s` AS `s "1"` [NOW] CROSS JOIN `my.s` free [NOW]'
+    [query] = bind(f'SELECT `s "1"`.`a "b" ``c``` + free.`select` AS x {streams}', {"my.s": source})
+    assert query.schema == pa.schema([("x", pa.int64())])

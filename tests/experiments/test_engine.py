@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from thalweg.errors import ThalwegError
-from thalweg.experiments import child, contenders, engine
+from thalweg.experiments import contenders, engine
 from thalweg.experiments.experiment import Document
 from thalweg.experiments.workloads import Workload
 
@@ -76,14 +76,6 @@ def test_a_wrong_answer_stops_the_experiment(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(engine, "bucket_sql", lambda workload: engine.plain_sql(workload) + " WHERE s1.id <> s2.id")
     with pytest.raises(ThalwegError, match=r"bare M-Join kernel has .* results, DuckDB, time bucket"):
         engine.measure("quick", SMALL, lambda text: None)
-
-
-def test_the_twin_answers_like_the_compiled_replay() -> None:
-    arguments = child.workload_arguments(Workload(streams=2, tuples=400, keys=20, window_us=50_000), seed=7)
-    compiled = child.ask("replay", arguments)
-    twin = child.ask("replay", arguments, {"NUMBA_DISABLE_JIT": "1"})
-    assert compiled["fingerprint"] == twin["fingerprint"]
-    assert compiled["fingerprint"][0] > 0
 
 
 def test_contenders_agree_where_the_engine_takes_part() -> None:

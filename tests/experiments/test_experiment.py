@@ -37,7 +37,7 @@ def test_the_registry_runs_the_module_of_that_name(monkeypatch: pytest.MonkeyPat
 def test_listing_experiments_loads_none() -> None:
     code = "import sys, thalweg.experiments; print([m for m in ('numba', 'duckdb', 'pyarrow') if m in sys.modules])"
     command = [sys.executable, "-c", code]
-    listing = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 - our own interpreter
+    listing = subprocess.run(command, capture_output=True, text=True, check=True)
     assert listing.stdout.strip() == "[]"
 
 

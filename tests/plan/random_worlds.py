@@ -10,7 +10,7 @@ from thalweg.plan.tree import Join, Leaf, LinearPlan, Node, Tree, TreePlan, stat
 
 
 def seeded(seed: int) -> random.Random:
-    return random.Random(seed)  # noqa: S311 - worlds to test plans on, no secrets
+    return random.Random(seed)
 
 
 def random_graph(rng: random.Random, streams: int, theta_share: float = 0.2) -> JoinGraph:

@@ -69,8 +69,8 @@ class Expressions:
     def checked(self, expression: exp.Expression) -> exp.Expression:
         """The same expression with every comparison and cast inside it made explicit."""
         holder = exp.Paren(this=expression)
-        for node in reversed(list(holder.find_all(exp.Abs, exp.Sub))):
-            self._lengths_of_time(node)
+        for length in reversed(list(holder.find_all(exp.Abs, exp.Sub))):
+            self._lengths_of_time(length)
         comparisons = list(holder.find_all(*COMPARISONS, exp.Between, exp.In))
         connected = [side for node in holder.find_all(exp.And, exp.Or, exp.Not) for side in node.iter_expressions()]
         operands = [operand for node in comparisons for pair in _compared(node) for operand in pair]

@@ -2,7 +2,9 @@
 
 A :class:`Query` is immutable and says *what* to compute, never how. Streams are
 known by their position in the FROM list from here on; expressions are sqlglot
-trees whose columns are all qualified by alias (``t.price``).
+trees whose columns are all qualified by alias (``t.price``) and spelled as the source
+spells them. A column whose Arrow type Spark does not have (an unsigned integer,
+milliseconds, a dictionary) stands in a CAST to the type that Spark would read.
 
 The WHERE clause arrives split into four kinds, because each runs somewhere else:
 
@@ -72,9 +74,11 @@ class StreamRef:
         window: which of its tuples are alive.
         retention_us: how long after its time a tuple can still find partners that
             arrive later: the window, or less if interval predicates say so
-            (None: for ever).
+            (None: for ever). Where results are needed until they leave (DSTREAM,
+            aggregates, EXCEPT) it is the window's whole width, and None for ROWS.
         selection: conjunction of the predicates on this stream alone. It applies to
             the *contents* of the window: a row that fails still counts in ROWS n.
+            A condition that never holds (``WHERE 1 = 0``) is FALSE on every stream.
         freshness_us: ``FRESHNESS`` of this stream.
 
     """
@@ -96,7 +100,8 @@ class AttributeClass:
     At most one member per stream: a second one becomes a selection on that stream.
 
     Attributes:
-        members: stream position -> key expression over that stream, already cast to ``type``.
+        members: stream position -> key expression over that stream, already cast to ``type``;
+            in the order of the positions.
         type: the common type that all members are compared in.
         null_safe: whether NULL equals NULL (every equality of the class was ``<=>``).
 
@@ -124,10 +129,11 @@ class Theta:
 
     With ``offset`` None there is no subtraction: ``left op right`` (always the case
     for plain comparisons, so that nothing can overflow or round).
-    ``type`` is the common type of both operands: int64, float64, timestamp("us") or a
-    decimal of at most 18 digits; ``offset`` is in its unit (microseconds for times, the
-    unscaled integer for decimals). NULL operands never match. NaN is greater than every
-    number and equal to itself, as in Spark and DuckDB.
+    ``type`` is the common type that both operands are cast to: int64, float64,
+    timestamp("us"), with or without a zone, or a decimal of at most 18 digits; ``offset`` is in
+    its unit (microseconds for times, the unscaled integer for decimals). NULL operands never
+    match. NaN is greater than every number and equal to itself, as in Spark and DuckDB.
+    ``text`` is the predicate as it was written, for people; one of BETWEEN's two sides, say.
     """
 
     left: Operand
@@ -189,7 +195,8 @@ class Query:
             column ``__time``: when the result entered (ISTREAM) or left (DSTREAM).
         classes, thetas, residual: the split WHERE clause between streams.
         differences: closure of the time constraints: ``differences[x][y]`` is the largest
-            ``t_y - t_x`` that a result can have (None: unbounded).
+            ``t_y - t_x`` that a result can have (None: unbounded). For ``EXCEPT``: how long
+            after a tuple of x one of y can still meet it.
 
     """
 

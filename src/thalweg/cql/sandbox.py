@@ -29,7 +29,6 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": "false",
     "autoload_known_extensions": "false",
     "autoinstall_known_extensions": "false",
-    "python_enable_replacements": "false",
     "threads": "1",
     "memory_limit": "256MB",  # far more than types and constants need
 }
@@ -156,12 +155,13 @@ class Types:
                 if column.table:
                     kind = self._streams[column.table].field(column.name).type
                     columns.setdefault(column.table, {})[column.name] = kind
+        free = "free"
+        while free.lower() in (alias.lower() for alias in columns):
+            free += "_"
         relations = []
         for number, (alias, fields) in enumerate(columns.items()):
             self._sandbox.connection.register(f"__s{number}", pa.schema(list(fields.items())).empty_table())
-            relations.append(
-                f"__s{number} AS {exp.to_identifier(alias or '__free', quoted=True).sql(dialect='duckdb')}"
-            )
+            relations.append(f"__s{number} AS {exp.to_identifier(alias or free, quoted=True).sql(dialect='duckdb')}")
         items = ", ".join(f"{self._text(e)} AS c{number}" for number, e in enumerate(expressions))
         result = self._sandbox.connection.sql(f"SELECT {items} FROM {', '.join(relations)}")  # noqa: S608 - texts come from checked trees
         return [canonical(field.type) for field in result.to_arrow_table().schema]

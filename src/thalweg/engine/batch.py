@@ -55,5 +55,6 @@ class Waiting:
         return np.concatenate([words[:, field] for words in self._words])
 
     def oldest_rows(self, field: int) -> list[int]:
-        """Per stream, the least number in a field of what waits."""
-        return [int(words[:, field].min(initial=np.iinfo(np.int64).max)) for words in self._words]
+        """Per stream, the least row number, found in this field, of what waits."""
+        rows = [words[:, field] for words in self._words]
+        return [int(mine[mine >= 0].min(initial=np.iinfo(np.int64).max)) for mine in rows]

@@ -54,7 +54,7 @@ def _rehearse() -> None:
     engine = JoinEngine(query, plans[0])
     for plan in plans:
         engine.transition(plan)
-        engine.offer([np.array([[0, 1, 0, 7, 0][: layout.width]]) for layout in engine.layouts])
+        engine.offer([np.array([[0, 0, 7, 0][: layout.width]]) for layout in engine.layouts])
         for _ in engine.advance():
             pass
     engine.sizes()

@@ -19,7 +19,7 @@ from sqlglot import exp
 from thalweg.cql.query import Query, RowsWindow, Theta
 from thalweg.engine.expressions import Expressions, Scalar, physical_names, plain_column
 from thalweg.engine.interner import Interner
-from thalweg.engine.kernels.join import COUNTED, FOREVER, Float64s, Int64s
+from thalweg.engine.kernels.join import NO_ROW, ROW, Float64s, Int64s, T
 from thalweg.engine.layout import layouts, sides
 from thalweg.errors import InputError
 
@@ -160,15 +160,14 @@ class StreamEncoder:
         return self._input(member)
 
     def encode(self, table: pa.Table, times: Int64s, rows: Int64s) -> Int64s:
-        """A row of words per row of ``table``; what can join nothing is marked COUNTED.
+        """A row of words per row of ``table``; what can join nothing has NO_ROW.
 
         ``times`` are the event times of the rows, none missing, and ``rows`` their numbers.
         """
         count = table.num_rows
         words = np.empty((count, self.layout.width), np.int64)
-        words[:, 0] = times
-        words[:, 1] = FOREVER if self.layout.lifetime == FOREVER else times + self.layout.lifetime
-        words[:, 2] = rows
+        words[:, T] = times
+        words[:, ROW] = rows
         computed = self._compute(table)
         joins = np.ones(count, bool)
         if self._selection is not None:
@@ -188,7 +187,7 @@ class StreamEncoder:
         if self.layout.partition is not None:
             columns = [self._fetch(source, table, computed) for source in self._partition_by]
             words[:, self.layout.partition] = self._partitions.codes(columns) if columns else 0
-        words[~joins, 1] = COUNTED
+        words[~joins, ROW] = NO_ROW
         return words
 
     def _compute(self, table: pa.Table) -> pa.Table:

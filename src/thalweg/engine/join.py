@@ -86,14 +86,15 @@ class JoinEngine:
         self._links: list[dict[tuple[int, ...], int]] = [{} for _ in range(n)]
         self._heads: dict[tuple[int, ...], _Heads] = {}
         self._frames = _frames(n, len(query.classes), 0)
-        self._frames.registers[k.R_WATERMARK] = k.DEAD
+        self._frames.registers[k.R_WATERMARK] = k.NEVER
         self._inbox = k.Inbox(np.zeros(0, np.int64), np.zeros((n, 2), np.int64))
         self._meetings = _meetings(n)
-        self._output = np.empty((_OUTPUT_BLOCK, n + 2), np.int64)
+        self._output = np.empty((n + 2, _OUTPUT_BLOCK), np.int64)
         self._deaths = np.empty((0, 3), np.int64)
         self._counters = np.zeros(k.COUNTERS, np.int64)
         for stream, layout in enumerate(self.layouts):
             self._streams[stream, k.S_PREFIX] = layout.width
+            self._streams[stream, k.S_LIFETIME] = layout.lifetime
             self._streams[stream, k.S_ROWS] = layout.rows
             self._streams[stream, k.S_MASK] = _FIRST_CAPACITY - 1
         self._assembly: Assembly = assemble(Programs((), {}, {}), self.layouts)
@@ -146,7 +147,7 @@ class JoinEngine:
             if stop in (k.FINISHED, k.OUTPUT_FULL):
                 count = int(self._frames.registers[k.R_OUTPUTS])
                 if count:
-                    yield self._output[:count].copy()
+                    yield self._output[:, :count].copy().T
                     self._frames.registers[k.R_OUTPUTS] = 0
                 if stop == k.FINISHED:
                     return
@@ -171,7 +172,7 @@ class JoinEngine:
         rows = []
         for stream, row in enumerate(self._streams):
             held = self._window(stream)[np.arange(row[k.S_OLDEST], row[k.S_NEXT]) & row[k.S_MASK], k.ROW]
-            rows.append(int(held.min()) if len(held) else np.iinfo(np.int64).max)
+            rows.append(int(held[held >= 0].min(initial=np.iinfo(np.int64).max)))
         return rows
 
     def sizes(self) -> list[StoreSize]:
@@ -261,12 +262,12 @@ class JoinEngine:
             row = self._streams[stream]
             row[k.S_PATH] = next((i for i, (owner, _) in enumerate(paths) if owner == stream), 0)
             row[k.S_PATHS] = len(mine)
-            stride = layout.width + (layout.partition is not None) + max([0, *links.values()]) + 1
+            stride = layout.first_link + max([0, *links.values()]) + 1
             if row[k.S_STRIDE] < stride:
                 self._relocate(stream, int(row[k.S_MASK]) + 1, stride)
         for i, (stream, key) in enumerate(paths):
             layout = self.layouts[stream]
-            self._path_rows[i, k.P_LINK] = layout.width + (layout.partition is not None) + self._links[stream][key]
+            self._path_rows[i, k.P_LINK] = layout.first_link + self._links[stream][key]
             self._path_rows[i, [k.P_FIELDS, k.P_COUNT]] = self._assembly.path_fields[i]
         old, self._heads = self._heads, {}
         for key in dict.fromkeys(key for _, key in paths):
@@ -350,7 +351,7 @@ class JoinEngine:
     def _count_alive(self, stream: int) -> int:
         row = self._streams[stream]
         held = np.arange(row[k.S_OLDEST], row[k.S_NEXT]) & row[k.S_MASK]
-        return int((self._window(stream)[held, k.EXPIRY] != k.DEAD).sum())
+        return int((self._window(stream)[held, self.layouts[stream].width + k.ALIVE] != k.DEAD).sum())
 
     def _renumber(self, stream: int) -> None:
         """Close the gaps that dead tuples left in a partitioned ROWS window.
@@ -364,7 +365,7 @@ class JoinEngine:
         row = self._streams[stream]
         window = self._window(stream)
         held = np.arange(row[k.S_OLDEST], row[k.S_NEXT])
-        alive = held[window[held & row[k.S_MASK], k.EXPIRY] != k.DEAD]
+        alive = held[window[held & row[k.S_MASK], self.layouts[stream].width + k.ALIVE] != k.DEAD]
         tuples = window[alive & row[k.S_MASK]]
         first = int(row[k.S_NEXT])
         renumbered = np.arange(first, first + len(alive))

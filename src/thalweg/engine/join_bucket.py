@@ -19,7 +19,7 @@ from thalweg.engine.batch import Batch, Waiting, in_time_order
 from thalweg.engine.encoding import encoders
 from thalweg.engine.expressions import Expressions, physical_names
 from thalweg.engine.join import JoinEngine, StoreSize, Work
-from thalweg.engine.kernels.join import DEAD, FOREVER, ROW
+from thalweg.engine.kernels.join import FOREVER, NEVER, ROW
 from thalweg.engine.outputs import Emitter, emitter
 from thalweg.engine.payload import Payload, Rows
 from thalweg.engine.results import Verdict, engine_columns, payload_columns
@@ -40,7 +40,7 @@ class JoinBucket:
         self._encoders = encoders(query, expressions)
         self._needs_order = any(isinstance(ref.window, RowsWindow) for ref in query.streams)
         self._waiting = Waiting([encoder.layout.width for encoder in self._encoders])
-        self._watermark = DEAD
+        self._watermark = NEVER
         self._in_order = True
         self._engine = JoinEngine(query, plan, rank)
         self._nothing = np.zeros((0, 2 + len(query.streams)), np.int64)

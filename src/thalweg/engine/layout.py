@@ -1,6 +1,6 @@
 """How a stream's tuples look to the kernels: a fixed row of int64 words.
 
-``time, expiry, row | a code per attribute class | a number per theta operand | partition``
+``time, row | a code per attribute class | a number per theta operand | partition``
 
 The words after ``|`` are there only if the query needs them. Codes are equal when the
 keys are; they are also well mixed, so that their low bits serve as a hash. Payload
@@ -35,6 +35,11 @@ class StreamLayout:
     width: int
     lifetime: int
     rows: int
+
+    @property
+    def first_link(self) -> int:
+        """Where the links of access paths begin, in the base window: after its own words and those of a ROWS window."""
+        return self.width + (0 if self.partition is None else 2)
 
 
 def layouts(query: Query) -> tuple[StreamLayout, ...]:

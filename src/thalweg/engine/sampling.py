@@ -10,7 +10,7 @@ import pyarrow as pa
 from thalweg.cql.query import Query, Theta
 from thalweg.engine.encoding import encoders
 from thalweg.engine.expressions import Expressions, physical_names
-from thalweg.engine.kernels.join import COUNTED, EXPIRY, Float64s, Int64s, T
+from thalweg.engine.kernels.join import ROW, Float64s, Int64s, T
 from thalweg.plan.sampling import StreamSample
 
 SAMPLE_ROWS = 20_000
@@ -23,7 +23,7 @@ def sample(query: Query, beginnings: Sequence[tuple[pa.Table, Int64s, int]]) -> 
     samples = []
     for encoder, (table, times, total) in zip(encoders(query, expressions), beginnings, strict=True):
         words = encoder.encode(table, times, np.arange(len(times)))
-        joining = words[words[:, EXPIRY] != COUNTED]
+        joining = words[words[:, ROW] >= 0]
         layout = encoder.layout
         share = len(joining) / max(1, len(words))
         samples.append(

@@ -39,22 +39,26 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 Int64s = NDArray[np.int64]
 Float64s = NDArray[np.float64]
 
-DEAD = -(2**62)
-"""The expiry of a tuple that has left a ROWS window."""
-COUNTED = DEAD + 1
-"""The expiry of a tuple that counts in a ROWS window but can join nothing."""
+NEVER = -(2**62)
+"""Before all time."""
 FOREVER = 2**62
 """The expiry of what no time ends."""
+NO_ROW = -1
+"""The row number of a tuple that can join nothing; it may still count in a ROWS window."""
 GREATEST = 2**63 - 1
 
-# An entry of a base window; then its codes, operands, [partition, newer], links.
-T, EXPIRY, ROW, CODES = 0, 1, 2, 3
+# A tuple of a base window; then its codes, operands, [partition, newer, alive], links.
+# Its expiry follows from its time, which keeps a tuple with one key within half a cache line.
+T, ROW, CODES = 0, 1, 2
 # An entry of a state; then the sequence numbers of its components.
 ENTRY_T, ENTRY_EXPIRY, ENTRY_KEY, ENTRY_LINK, COMPONENTS = 0, 1, 2, 3, 4
 
 # Columns of Tables.streams.
-S_REGION, S_MASK, S_STRIDE, S_OLDEST, S_NEXT, S_PREFIX, S_ROWS, S_PARTITIONS, S_PATH, S_PATHS = range(10)
-STREAM_FIELDS = 10
+(S_REGION, S_MASK, S_STRIDE, S_OLDEST, S_NEXT, S_PREFIX, S_LIFETIME, S_ROWS, S_PARTITIONS, S_PATH, S_PATHS) = range(11)
+STREAM_FIELDS = 11
+# Fields of a tuple in a ROWS window, counted from the end of its own words, and values of the second.
+NEWER, ALIVE = 0, 1
+DEAD, JOINING, COUNTED = 0, 1, 2  # pushed out; in the window; in the window but able to join nothing
 # A partition of a ROWS window: its oldest and newest tuple and their number.
 PARTITION_FIELDS = 3
 # Columns of Tables.paths.
@@ -253,8 +257,11 @@ def _join_partition(mem: Int64s, streams: Int64s, stream: int, sequence: int) ->
     Returns the word of one that has died and could be part of results, else -1.
     """
     region, mask, stride = streams[stream, S_REGION], streams[stream, S_MASK], streams[stream, S_STRIDE]
-    newer = streams[stream, S_PREFIX]  # the field after the tuple's own words
-    partition = streams[stream, S_PARTITIONS] + mem[region + (sequence & mask) * stride + newer - 1] * PARTITION_FIELDS
+    newer = streams[stream, S_PREFIX] + NEWER
+    partition = (
+        streams[stream, S_PARTITIONS]
+        + mem[region + (sequence & mask) * stride + streams[stream, S_PREFIX] - 1] * PARTITION_FIELDS
+    )
     if mem[partition + 2] == 0:
         mem[partition] = sequence
     else:
@@ -266,9 +273,8 @@ def _join_partition(mem: Int64s, streams: Int64s, stream: int, sequence: int) ->
     victim = region + (mem[partition] & mask) * stride
     mem[partition] = mem[victim + newer]
     mem[partition + 2] -= 1
-    counted = mem[victim + EXPIRY] == COUNTED
-    mem[victim + EXPIRY] = DEAD
-    return -1 if counted else victim
+    mem[victim + streams[stream, S_PREFIX] + ALIVE] = DEAD
+    return victim if mem[victim + ROW] >= 0 else -1
 
 
 @_jit
@@ -279,7 +285,7 @@ def _components_alive(mem: Int64s, streams: Int64s, lists: Int64s, entry: int, s
         if sequence < streams[stream, S_OLDEST]:
             return False
         slot = (sequence & streams[stream, S_MASK]) * streams[stream, S_STRIDE]
-        if mem[streams[stream, S_REGION] + slot + EXPIRY] == DEAD:
+        if mem[streams[stream, S_REGION] + slot + streams[stream, S_PREFIX] + ALIVE] == DEAD:
             return False
     return True
 
@@ -307,7 +313,7 @@ def run(
         frames: the machine's place, kept between calls.
         inbox: the place of each stream moves on as its tuples are taken.
         meetings: scratch space.
-        output: [result, (time, expiry, row per stream)]; registers[R_OUTPUTS] are filled.
+        output: [(time, expiry, row per stream), result]; registers[R_OUTPUTS] are filled.
         deaths: [death, (stream, row, time)]: tuples that left a ROWS window.
         counters: the work done, added up.
         in_order: no tuple before the one at hand will come, so it moves the watermark on.
@@ -320,7 +326,7 @@ def run(
     tuples, place = inbox
     met_time, met_expiry, met_row, met_count, met_turn = meetings
     n = streams.shape[0]
-    room, most = output.shape[0], met_time.shape[1]
+    room, most = output.shape[1], met_time.shape[1]
     frame, depth, phase = registers[R_FRAME], registers[R_DEPTH], registers[R_PHASE]
     outputs, died, watermark = registers[R_OUTPUTS], registers[R_DEATHS], registers[R_WATERMARK]
     taken, probes, candidates, stored, completions, results = 0, 0, 0, 0, 0, 0
@@ -343,15 +349,19 @@ def run(
                 watermark = now
             region, mask, stride = streams[stream, S_REGION], streams[stream, S_MASK], streams[stream, S_STRIDE]
             prefix, rows = streams[stream, S_PREFIX], streams[stream, S_ROWS]
-            if tuples[at + EXPIRY] == COUNTED and rows == 0:
+            if tuples[at + ROW] < 0 and rows == 0:
                 place[stream, 0] = at + prefix
                 taken += 1
                 continue
             # 1. Purge.
             oldest, sequence = streams[stream, S_OLDEST], streams[stream, S_NEXT]
-            expired = DEAD if rows > 0 else watermark
-            while oldest < sequence and mem[region + (oldest & mask) * stride + EXPIRY] <= expired:
-                oldest += 1
+            lifetime = streams[stream, S_LIFETIME]
+            if rows > 0:
+                while oldest < sequence and mem[region + (oldest & mask) * stride + prefix + ALIVE] == DEAD:
+                    oldest += 1
+            elif lifetime < FOREVER:
+                while oldest < sequence and mem[region + (oldest & mask) * stride + T] + lifetime <= watermark:
+                    oldest += 1
             streams[stream, S_OLDEST] = oldest
             if sequence - oldest > mask:
                 stop, store = WINDOW_FULL, stream
@@ -364,15 +374,16 @@ def run(
             streams[stream, S_NEXT] = sequence + 1
             taken += 1
             if rows > 0:
+                mem[word + prefix + ALIVE] = JOINING if mem[word + ROW] >= 0 else COUNTED
                 victim = _join_partition(mem, streams, stream, sequence)
                 if victim >= 0:
                     deaths[died, 0] = stream
                     deaths[died, 1] = mem[victim + ROW]
                     deaths[died, 2] = now
                     died += 1
-            expiry = mem[word + EXPIRY]
-            if expiry == COUNTED:
+            if mem[word + ROW] < 0:
                 continue
+            expiry = now + lifetime if lifetime < FOREVER else FOREVER
             first_path = streams[stream, S_PATH]
             for path in range(first_path, first_path + streams[stream, S_PATHS]):
                 _link(mem, paths, lists, path, word, sequence)
@@ -397,21 +408,26 @@ def run(
                         region, mask = streams[target, S_REGION], streams[target, S_MASK]
                         stride, oldest = streams[target, S_STRIDE], streams[target, S_OLDEST]
                         chain, field = paths[path, P_LINK], steps[first + i, X_FIELD]
+                        lifetime, rows = streams[target, S_LIFETIME], streams[target, S_ROWS]
+                        alive = streams[target, S_PREFIX] + ALIVE
                         candidate = mem[paths[path, P_HEADS] + (key & paths[path, P_MASK]) * paths[path, P_SPAN]]
                         met = 0
                         while candidate >= oldest:
                             at = region + (candidate & mask) * stride
                             candidate = mem[at + chain]
                             candidates += 1
-                            if mem[at + field] == key and max(now, mem[at + T]) < min(expiry, mem[at + EXPIRY]):
+                            if mem[at + field] != key or (rows > 0 and mem[at + alive] != JOINING):
+                                continue
+                            reached = mem[at + T]
+                            lasting = reached + lifetime if lifetime < FOREVER else FOREVER
+                            if max(now, reached) < min(expiry, lasting):
                                 if met == most:
                                     candidate = -1
-                                    met += 1
                                 else:
-                                    met_time[i, met] = mem[at + T]
-                                    met_expiry[i, met] = mem[at + EXPIRY]
+                                    met_time[i, met] = reached
+                                    met_expiry[i, met] = lasting
                                     met_row[i, met] = mem[at + ROW]
-                                    met += 1
+                                met += 1
                         met_count[i] = met
                         met_turn[i] = 0
                         combinations = combinations * met if met <= most else room + 1
@@ -425,11 +441,11 @@ def run(
                             reached = max(reached, met_time[i, met_turn[i]])
                             lasting = min(lasting, met_expiry[i, met_turn[i]])
                         if reached < lasting:
-                            output[outputs, 0] = reached
-                            output[outputs, 1] = lasting
-                            output[outputs, 2 + stream] = mem[word + ROW]
+                            output[0, outputs] = reached
+                            output[1, outputs] = lasting
+                            output[2 + stream, outputs] = mem[word + ROW]
                             for i in range(count):
-                                output[outputs, 2 + steps[first + i, X_TARGET]] = met_row[i, met_turn[i]]
+                                output[2 + steps[first + i, X_TARGET], outputs] = met_row[i, met_turn[i]]
                             outputs += 1
                             results += 1
                         combinations -= 1
@@ -504,11 +520,14 @@ def run(
             if is_state:
                 region, stride, mask, oldest = states[target, N_REGION], states[target, N_STRIDE], GREATEST, 0
                 chain, field, exact = ENTRY_LINK, ENTRY_KEY, True
+                lifetime, rows, alive = 0, 0, 0
             else:
                 region, stride = streams[target, S_REGION], streams[target, S_STRIDE]
                 mask, oldest = streams[target, S_MASK], streams[target, S_OLDEST]
                 chain = paths[steps[step, X_PATH], P_LINK] if keys > 0 else 0
                 field, exact = steps[step, X_FIELD], keys == 1
+                lifetime, rows = streams[target, S_LIFETIME], streams[target, S_ROWS]
+                alive = streams[target, S_PREFIX] + ALIVE
             reached, lasting = latest, expiry
             found = False
             while candidate >= oldest and not found:
@@ -518,8 +537,16 @@ def run(
                 candidates += 1
                 if exact and mem[word + field] != key:
                     continue
-                # A base tuple and an entry begin alike: with a time and an expiry.
-                reached, lasting = max(latest, mem[word + T]), min(expiry, mem[word + EXPIRY])
+                reached = mem[word + T]  # of an entry just as of a base tuple
+                if is_state:
+                    lasting = mem[word + ENTRY_EXPIRY]
+                elif lifetime < FOREVER:
+                    lasting = reached + lifetime
+                elif rows > 0 and mem[word + alive] != JOINING:
+                    continue
+                else:
+                    lasting = FOREVER
+                reached, lasting = max(latest, reached), min(expiry, lasting)
                 if reached >= lasting:
                     continue
                 if is_state:
@@ -575,10 +602,10 @@ def run(
                 if outputs == room:
                     stop = OUTPUT_FULL
                     break
-                output[outputs, 0] = latests[0, depth + 1]
-                output[outputs, 1] = expiries[0, depth + 1]
+                output[0, outputs] = latests[0, depth + 1]
+                output[1, outputs] = expiries[0, depth + 1]
                 for s in range(n):
-                    output[outputs, 2 + s] = _code_of(mem, streams, bound, 0, s, ROW)
+                    output[2 + s, outputs] = _code_of(mem, streams, bound, 0, s, ROW)
                 outputs += 1
                 results += 1
                 if depth < 0:
@@ -688,7 +715,7 @@ def relink_path(mem: Int64s, tables: Tables, stream: int, path: int) -> None:
         mem[heads + i * span] = -1
     for sequence in range(row[S_OLDEST], row[S_NEXT]):
         word = row[S_REGION] + (sequence & row[S_MASK]) * row[S_STRIDE]
-        if mem[word + EXPIRY] > COUNTED:
+        if mem[word + ROW] >= 0:
             _link(mem, tables.paths, tables.lists, path, word, sequence)
 
 
@@ -696,14 +723,14 @@ def relink_path(mem: Int64s, tables: Tables, stream: int, path: int) -> None:
 def rejoin_partitions(mem: Int64s, tables: Tables, stream: int, partitions: int) -> None:
     """Build the partitions of a ROWS window anew, after its tuples got new sequence numbers."""
     row = tables.streams[stream]
-    region, mask, stride, newer = row[S_REGION], row[S_MASK], row[S_STRIDE], row[S_PREFIX]
+    region, mask, stride, newer = row[S_REGION], row[S_MASK], row[S_STRIDE], row[S_PREFIX] + NEWER
     for word in range(row[S_PARTITIONS], row[S_PARTITIONS] + partitions * PARTITION_FIELDS):
         mem[word] = 0
     for sequence in range(row[S_OLDEST], row[S_NEXT]):
         word = region + (sequence & mask) * stride
-        if mem[word + EXPIRY] == DEAD:
+        if mem[word + row[S_PREFIX] + ALIVE] == DEAD:
             continue
-        partition = row[S_PARTITIONS] + mem[word + newer - 1] * PARTITION_FIELDS
+        partition = row[S_PARTITIONS] + mem[word + row[S_PREFIX] - 1] * PARTITION_FIELDS
         if mem[partition + 2] == 0:
             mem[partition] = sequence
         else:
