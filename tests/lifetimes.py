@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from tests.cases import TIME, Case, Item, Now, Range, Rows, Window
 from tests.evaluation import identity
@@ -41,25 +42,32 @@ def tuples(case: Case) -> list[list[Tuple]]:
     all_tuples = []
     for s, (item, window) in enumerate(zip(case.items, windows(case), strict=True)):
         mine = [row for _, owner, row in order_of_all if owner == s]
+        pushed_out_by = successors(case, item, window, mine) if isinstance(window, Rows) else {}
         made = []
         for row in mine:
             time, expiry, death, leave = times[s][row], NEVER, NEVER, NEVER
-            if isinstance(window, Rows):
-                newer = [r for r in mine[mine.index(row) + 1 :] if same_partition(case, item, window, r, row)]
-                if len(newer) >= window.count:
-                    death = position[s, newer[window.count - 1]]
-                    leave = times[s][newer[window.count - 1]]
-            elif window is not None:
+            if row in pushed_out_by:
+                death = position[s, pushed_out_by[row]]
+                leave = times[s][pushed_out_by[row]]
+            elif isinstance(window, int):
                 expiry = leave = time + window
             made.append(Tuple(row, time, position[s, row], expiry, death, leave))
         all_tuples.append(made)
     return all_tuples
 
 
-def same_partition(case: Case, item: Item, window: Rows, one: int, other: int) -> bool:
+def successors(case: Case, item: Item, window: Rows, ordered: list[int]) -> dict[int, int]:
+    """For each row of a ROWS n window the n-th newer one of its partition, which pushes it out."""
     source = case.source(item)
     places = [source.position(key) for key in window.partition_by]
-    return all(identity(source.rows[one][i]) == identity(source.rows[other][i]) for i in places)
+    partitions: dict[object, list[int]] = {}
+    for row in ordered:
+        partitions.setdefault(tuple(identity(source.rows[row][i]) for i in places), []).append(row)
+    return {
+        old: new
+        for partition in partitions.values()
+        for old, new in zip(partition, partition[window.count :], strict=False)
+    }
 
 
 def arrivals(case: Case) -> list[list[tuple[int, int]]]:
@@ -79,19 +87,17 @@ def in_time(streams: list[list[tuple[int, int]]], lateness: int) -> list[list[tu
     """The (row, time) pairs that the watermark has not passed when they arrive."""
     queue = []
     for s, rows in enumerate(streams):
-        for n, (row, time) in enumerate(rows):
-            moment = max(t for _, t in rows[: n + 1])
-            queue.append((moment, s, n, row, time))
-    delivered: list[list[int]] = [[] for _ in streams]
+        moments = accumulate((time for _, time in rows), max)
+        queue += [(moment, s, n, *row) for n, (moment, row) in enumerate(zip(moments, rows, strict=True))]
+    newest = [-NEVER] * len(streams)
+    left = [len(rows) for rows in streams]
     kept: list[list[tuple[int, int]]] = [[] for _ in streams]
-    for _, s, _, row, time in sorted(queue):
-        marks = [
-            NEVER if len(done) == len(rows) else max(done) - lateness if done else -NEVER
-            for done, rows in zip(delivered, streams, strict=True)
-        ]
-        if time >= min(marks):
+    for moment, s, _, row, time in sorted(queue):
+        watermark = min(mark - lateness if more else NEVER for mark, more in zip(newest, left, strict=True))
+        if time >= watermark:
             kept[s].append((row, time))
-        delivered[s].append(time)
+        newest[s] = moment
+        left[s] -= 1
     return kept
 
 

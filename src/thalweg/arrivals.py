@@ -22,6 +22,7 @@ class Arrivals:
         rows: where each of them stands in the table.
         bad: rows without an event time.
         late: where the rows stand that came after the watermark had passed them.
+        in_place: whether they are all rows of the table, as they stand in it.
 
     """
 
@@ -30,16 +31,16 @@ class Arrivals:
     rows: Int64s
     bad: int
     late: Int64s
+    in_place: bool
 
     def __len__(self) -> int:
         return len(self.times)
 
     def slice(self, start: int, end: int) -> pa.Table:
         """Rows by their place in time order."""
-        rows = self.rows[start:end]
-        if len(rows) and rows[-1] - rows[0] == len(rows) - 1 and (np.diff(rows) == 1).all():
-            return self.table.slice(int(rows[0]), len(rows))
-        return self.table.take(pa.array(rows))
+        if self.in_place:
+            return self.table.slice(start, end - start)
+        return self.table.take(pa.array(self.rows[start:end]))
 
 
 def arrivals(tables: Sequence[tuple[str, pa.Table, str]], lateness_us: int | None) -> list[Arrivals]:
@@ -51,19 +52,20 @@ def arrivals(tables: Sequence[tuple[str, pa.Table, str]], lateness_us: int | Non
     timed: list[tuple[Int64s, Booleans]] = [
         microseconds(table.column(time), f"column '{time}' of stream '{name}'") for name, table, time in tables
     ]
-    usable = [np.flatnonzero(valid) for _, valid in timed]
-    moments = [times[rows] for (times, _), rows in zip(timed, usable, strict=True)]
+    usable = [np.flatnonzero(valid) if not valid.all() else np.arange(len(valid)) for _, valid in timed]
+    moments = [times[rows] if len(rows) < len(times) else times for (times, _), rows in zip(timed, usable, strict=True)]
     ordered = []
     for position, (_, table, _) in enumerate(tables):
         rows, times = usable[position], moments[position]
         late = np.zeros(len(rows), bool)
         if lateness_us is not None and len(rows):
             late = times < _watermarks(moments, position, lateness_us)
-        kept, kept_times = rows[~late], times[~late]
+        kept, kept_times = (rows[~late], times[~late]) if late.any() else (rows, times)
+        in_place = len(kept) == table.num_rows
         if not (kept_times[1:] >= kept_times[:-1]).all():
             order = np.argsort(kept_times, kind="stable")
-            kept, kept_times = kept[order], kept_times[order]
-        ordered.append(Arrivals(table, kept_times, kept, table.num_rows - len(rows), rows[late]))
+            kept, kept_times, in_place = kept[order], kept_times[order], False
+        ordered.append(Arrivals(table, kept_times, kept, table.num_rows - len(rows), rows[late], in_place))
     return ordered
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -42,3 +43,13 @@ class Pick:
     def numbers(self, below: int, least: int, most: int) -> list[int]:
         """Between ``least`` and ``most`` numbers."""
         return list(self._draw(st.lists(st.integers(0, below - 1), min_size=least, max_size=most)))
+
+
+class Dice(Pick):
+    """The same choices from a random generator, for cases that are not worth shrinking."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
+
+    def below(self, limit: int) -> int:
+        return self._rng.randrange(limit)

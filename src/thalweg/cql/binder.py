@@ -99,8 +99,6 @@ def _add_joins(splitter: Splitter, expressions: Expressions) -> None:
 def _using(name: exp.Identifier, position: int, scope: Scope) -> exp.Expression:
     own = scope.find(name.name, [position])
     earlier = scope.find(name.name, range(position))
-    if len(earlier) > 1 and scope.merged.get(name.name.lower()) == earlier[0][0]:
-        earlier = earlier[:1]
     location = scope.source.of(name)
     if not own or not earlier:
         side = f"stream '{scope.streams[position].alias}' has" if not own else "the streams before have"
@@ -108,7 +106,7 @@ def _using(name: exp.Identifier, position: int, scope: Scope) -> exp.Expression:
     if len(earlier) > 1:
         owners = " and ".join(f"'{scope.streams[stream].alias}'" for stream, _ in earlier)
         raise BindError(f"column '{name.name}' of USING is ambiguous: {owners} have it", location, "Write ON instead.")
-    scope.merged[name.name.lower()] = earlier[0][0]
+    scope.merged.setdefault(name.name.lower(), [earlier[0][0]]).append(position)
     start = name.meta.get("start")
     left, right = (scope.column(stream, column, start) for stream, column in (earlier[0], own[0]))
     return exp.EQ(this=left, expression=right)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 
 from sqlglot import exp
+from sqlglot.errors import ErrorLevel, SqlglotError
 
 from thalweg.cql.expression_grammar import FUNCTION_MARK
 from thalweg.cql.locations import SourceText
@@ -114,6 +115,9 @@ def check_expression(expression: exp.Expr, source: SourceText) -> None:
         _check_kind(node, name, source)
         if name is not None and name not in FUNCTIONS and name not in AGGREGATES and name != RESULT_TIME:
             raise _unknown(node, name, source)
+    for node in reversed(list(expression.walk())):
+        if FUNCTION_MARK in node.meta:
+            _check_arguments(node, source)
 
 
 def _check_kind(node: exp.Expr, name: str | None, source: SourceText) -> None:
@@ -127,7 +131,16 @@ def _check_kind(node: exp.Expr, name: str | None, source: SourceText) -> None:
         hint = "The aggregates are COUNT, SUM, MIN, MAX and AVG."
         raise UnsupportedError(f"the aggregate {called} is not supported", source.of(node), hint)
     if name is None and not isinstance(node, _STRUCTURE):
-        raise UnsupportedError(f"'{node.sql(dialect='spark')}' is not supported in an expression", source.of(node))
+        raise UnsupportedError(f"{node.key.upper()} is not supported in an expression", source.of(node))
+
+
+def _check_arguments(call: exp.Expr, source: SourceText) -> None:
+    """Refuse a call that cannot be said in Spark SQL, such as REGEXP_REPLACE of two arguments."""
+    try:
+        call.sql(dialect="spark", unsupported_level=ErrorLevel.RAISE)
+    except (SqlglotError, ValueError, TypeError, AttributeError, KeyError, IndexError) as error:
+        # sqlglot's generators expect well-formed arguments.
+        raise BindError(f"the arguments of {call.meta[FUNCTION_MARK].upper()} do not fit", source.of(call)) from error
 
 
 def _unknown(node: exp.Expr, name: str, source: SourceText) -> BindError:

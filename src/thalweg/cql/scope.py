@@ -113,7 +113,7 @@ class Scope:
         self.source = source
         self.visible: Sequence[int] = range(len(streams)) if visible is None else visible
         self.positions = {stream.alias: position for position, stream in enumerate(streams)}
-        self.merged: dict[str, int] = {}  # column of a USING, in lower case -> the first stream that has it
+        self.merged: dict[str, list[int]] = {}  # column of a USING, in lower case -> the streams it joins
 
     def column(self, stream: int, name: str, start: int | None = None) -> exp.Expression:
         """A column as bound expressions name it, in its canonical type."""
@@ -136,8 +136,9 @@ class Scope:
         return rewrite(expression.copy(), bind)
 
     def find(self, name: str, streams: Iterable[int]) -> list[tuple[int, str]]:
-        """All (stream, column) pairs that a bare column name can mean."""
-        found = [(stream, match_name(name, self.streams[stream].schema.names)) for stream in streams]
+        """All (stream, column) pairs that a bare column name can mean; columns joined by USING are one."""
+        same = self.merged.get(name.lower(), [])[1:]
+        found = [(s, match_name(name, self.streams[s].schema.names)) for s in streams if s not in same]
         return [(stream, column) for stream, column in found if column is not None]
 
     def _resolve_column(self, node: exp.Column, visible: Sequence[int]) -> exp.Expr:
@@ -160,8 +161,6 @@ class Scope:
     def _bare(self, parts: Sequence[exp.Expr], visible: Sequence[int]) -> tuple[int, str]:
         first = parts[0]
         found = self.find(first.name, visible)
-        if len(found) > 1 and self.merged.get(first.name.lower()) == found[0][0]:
-            found = found[:1]
         if len(found) == 1:
             return found[0]
         location = self.source.of(first)

@@ -71,12 +71,13 @@ def _expand(item: SelectItem, star: exp.Star, expressions: Expressions) -> list[
         streams = [scope.positions[alias]]
     left_out = {column.name.lower() for column in star.args.get("except_") or ()}
     whole = not isinstance(item.this, exp.Column)
-    pairs = [(first, _spelled(expressions, first, name)) for name, first in scope.merged.items()] if whole else []
+    joined = scope.merged if whole else {}
+    pairs = [pair for name, members in joined.items() for pair in scope.find(name, members[:1])]
     pairs += [
         (stream, name)
         for stream in streams
         for name in scope.streams[stream].schema.names
-        if not (whole and name.lower() in scope.merged)
+        if stream not in joined.get(name.lower(), ())
     ]
     known = {name.lower() for _, name in pairs}
     for column in star.args.get("except_") or ():
@@ -86,10 +87,6 @@ def _expand(item: SelectItem, star: exp.Star, expressions: Expressions) -> list[
     if not kept:
         raise BindError("the SELECT list is empty: * EXCEPT leaves no column", scope.source.of(item))
     return [Item(name, False, scope.column(stream, name, item.meta.get("start")), item) for stream, name in kept]
-
-
-def _spelled(expressions: Expressions, stream: int, name: str) -> str:
-    return match_name(name, expressions.scope.streams[stream].schema.names) or name
 
 
 def _distinct(columns: Sequence[Item], expressions: Expressions) -> list[Item]:

@@ -34,7 +34,6 @@ CLAUSES: dict[str, tuple[str, str]] = {
     "LIMIT": ("LIMIT is", "A continuous query has no last result."),
     "OFFSET": ("OFFSET is", "A continuous query has no last result."),
     "FETCH": ("FETCH is", "A continuous query has no last result."),
-    "TOP": ("TOP is", "A continuous query has no last result."),
     "QUALIFY": ("QUALIFY is", "Window functions have no meaning over changing windows."),
     "LATERAL": ("LATERAL is", "Flatten the column before the stream is registered."),
     "PIVOT": ("PIVOT is", "Write one aggregate per column instead."),
@@ -43,12 +42,8 @@ CLAUSES: dict[str, tuple[str, str]] = {
     "DISTINCT": ("SELECT DISTINCT is", "Group by the columns: GROUP BY ... keeps one row per group."),
     "INTO": ("SELECT INTO is", "Results go where the caller sends them."),
     "FOR": ("FOR is", "A stream has no earlier version and no locks."),
-    "VERSION": ("time travel (VERSION AS OF) is", "A stream has no earlier version."),
-    "TIMESTAMP": ("time travel (TIMESTAMP AS OF) is", "A stream has no earlier version."),
     "|>": ("the pipe syntax is", "Write SELECT ... FROM ... WHERE ..."),
     "MATCH_RECOGNIZE": ("MATCH_RECOGNIZE is", "Join the stream with itself under two aliases."),
-    "START": ("START WITH is", "Recursive queries have no meaning over windows."),
-    "CONNECT": ("CONNECT BY is", "Recursive queries have no meaning over windows."),
     "PREWHERE": ("PREWHERE is", "Write WHERE: selections are pushed down."),
 }
 
@@ -58,7 +53,6 @@ JOINS: dict[str, tuple[str, str]] = {  # the most telling word first: LEFT SEMI 
     "ANTI": ("anti joins are", "Write EXCEPT for what has no partner."),
     "NATURAL": ("natural joins are", "Name the columns: JOIN ... USING (column, ...)."),
     "ASOF": ("ASOF joins are", _INNER_HINT),
-    "POSITIONAL": ("positional joins are", _INNER_HINT),
     "STRAIGHT_JOIN": ("STRAIGHT_JOIN is", "The order of joins is the plan's: name it in the plan option."),
     "LEFT": ("left outer joins are", _INNER_HINT),
     "RIGHT": ("right outer joins are", _INNER_HINT),
@@ -88,6 +82,5 @@ NOT_AN_ALIAS = frozenset(
         *("SELECT", "FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "FRESHNESS", "EXCEPT", "MINUS", "CORRESPONDING"),
         *("JOIN", "ON", "USING", "AS", "AND", "OR"),
     }
-    - {"TOP", "TIMESTAMP", "VERSION", "CONNECT", "POSITIONAL", "START"}
 )
 """Words that cannot be an alias unless AS stands before them."""

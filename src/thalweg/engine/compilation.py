@@ -6,17 +6,23 @@ The first run must not look as if it hung, so a compilation that takes long says
 from __future__ import annotations
 
 import functools
+import pickle
 import sys
 import threading
 import time
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+from numba.core.dispatcher import Dispatcher
 
 from thalweg.cql.query import AttributeClass, Output, Query, RangeWindow, RowsWindow, StreamRef, Window
 from thalweg.engine.join import JoinEngine
-from thalweg.plan.tree import parse_plan
+from thalweg.engine.kernels import join as kernels
+from thalweg.plan.tree import TreePlan, parse_plan
 
+_STALE = (AttributeError, ImportError, pickle.UnpicklingError)
+"""What reading a cache raises that names things which no longer exist."""
 _PATIENCE_SECONDS = 1.5
 """Loading from the cache is faster than this; only compiling is not."""
 
@@ -29,6 +35,12 @@ def ready_kernels() -> float:
     notice.daemon = True
     notice.start()
     try:
+        _rehearse()
+    except _STALE:
+        # Compiled by another version of thalweg, whose types are gone: compile anew.
+        for kernel in vars(kernels).values():
+            if isinstance(kernel, Dispatcher):
+                kernel._cache.flush()  # type: ignore[attr-defined] # there is no public way
         _rehearse()
     finally:
         notice.cancel()
@@ -50,9 +62,15 @@ def _rehearse() -> None:
     refs = tuple(StreamRef(name, name, schema, "t", window, 1) for name, window in zip("abc", windows, strict=True))
     attribute = AttributeClass(dict.fromkeys(range(3)), pa.int64())  # type: ignore[arg-type]
     query = Query("rehearsal", "", "join", Output.ISTREAM, refs, (), (attribute,))
-    plans = [parse_plan(text, "abc").keeping_all() for text in ("(a b) c", "(b c) a")]  # type: ignore[union-attr]
+    _run_through(query)
+    _run_through(replace(query, streams=tuple(replace(ref, window=RangeWindow(1)) for ref in refs)))
+
+
+def _run_through(query: Query) -> None:
+    trees = [parse_plan(text, query.aliases) for text in ("(a b) c", "(b c) a")]
+    plans = [tree.keeping_all() for tree in trees if isinstance(tree, TreePlan)]
     engine = JoinEngine(query, plans[0])
-    for plan in plans:
+    for plan in (*plans, plans[0].keeping_none()):
         engine.transition(plan)
         engine.offer([np.array([[0, 0, 7, 0][: layout.width]]) for layout in engine.layouts])
         for _ in engine.advance():

@@ -56,14 +56,12 @@ def microseconds(column: pa.ChunkedArray | pa.Array, where: str) -> tuple[Int64s
 
 
 def mix(values: Int64s) -> Int64s:
-    """Spread values over all 64 bits, one to one (the finaliser of splitmix64)."""
-    bits = values.astype(np.uint64)
-    bits ^= bits >> np.uint64(30)
-    bits *= np.uint64(0xBF58476D1CE4E5B9)
-    bits ^= bits >> np.uint64(27)
-    bits *= np.uint64(0x94D049BB133111EB)
-    bits ^= bits >> np.uint64(31)
-    return bits.view(np.int64)
+    """Spread values one to one, so that their low bits serve as a hash.
+
+    A multiple of the golden ratio spreads neighbouring values evenly (Fibonacci hashing), in its high bits;
+    swapping the bytes puts those below.
+    """
+    return (values.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)).byteswap().view(np.int64)
 
 
 def exact(kind: pa.DataType) -> bool:
@@ -80,7 +78,7 @@ def exact(kind: pa.DataType) -> bool:
 
 def _values(array: pa.Array, null: float) -> Any:
     """The values of a numeric array, with NULL as a given number."""
-    return pc.fill_null(array, null).to_numpy(zero_copy_only=False)
+    return (pc.fill_null(array, null) if array.null_count else array).to_numpy(zero_copy_only=False)
 
 
 def _integers(array: pa.Array) -> Int64s:
@@ -187,7 +185,8 @@ class StreamEncoder:
         if self.layout.partition is not None:
             columns = [self._fetch(source, table, computed) for source in self._partition_by]
             words[:, self.layout.partition] = self._partitions.codes(columns) if columns else 0
-        words[~joins, ROW] = NO_ROW
+        if not joins.all():
+            words[~joins, ROW] = NO_ROW
         return words
 
     def _compute(self, table: pa.Table) -> pa.Table:

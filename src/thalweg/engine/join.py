@@ -26,8 +26,6 @@ _FIRST_CAPACITY = 1 << 10
 """Tuples or entries that a new store has room for: a few pages, doubled on demand."""
 _OUTPUT_BLOCK = 1 << 15
 """Results per block: large enough that taking a block costs nothing, small enough for the cache."""
-_MEETINGS = 64
-"""Partners per window that are looked at together; tuples that have more are joined one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +86,6 @@ class JoinEngine:
         self._frames = _frames(n, len(query.classes), 0)
         self._frames.registers[k.R_WATERMARK] = k.NEVER
         self._inbox = k.Inbox(np.zeros(0, np.int64), np.zeros((n, 2), np.int64))
-        self._meetings = _meetings(n)
         self._output = np.empty((n + 2, _OUTPUT_BLOCK), np.int64)
         self._deaths = np.empty((0, 3), np.int64)
         self._counters = np.zeros(k.COUNTERS, np.int64)
@@ -126,28 +123,25 @@ class JoinEngine:
     def advance(self, limit: int | None = None) -> Iterator[k.Int64s]:
         """Process up to ``limit`` of the offered tuples; yields blocks of results.
 
-        A block has a row per result: its time, its expiry, and the row number of each stream's tuple.
+        A block has a row per result: its time, its expiry, and the row number of each stream's tuple. It is
+        good until the next one is asked for.
         """
         done = int(self._counters[k.C_TUPLES])
         end = np.iinfo(np.int64).max if limit is None else done + limit
+        crowded = False
         while True:
-            stop, store = k.run(
-                self._memory.words,
-                self._memory.floats,
-                self._tables,
-                self._frames,
-                self._inbox,
-                self._meetings,
-                self._output,
-                self._deaths,
-                self._counters,
-                self._in_order,
-                end - int(self._counters[k.C_TUPLES]),
-            )
+            left = end - int(self._counters[k.C_TUPLES])
+            stop, store = self._run(1 if crowded else left, straight=self._straight and not crowded)
+            if crowded and stop == k.FINISHED and left > 1:
+                crowded = False
+                continue
+            if stop == k.CROWDED:
+                crowded = True
+                continue
             if stop in (k.FINISHED, k.OUTPUT_FULL):
                 count = int(self._frames.registers[k.R_OUTPUTS])
                 if count:
-                    yield self._output[:, :count].copy().T
+                    yield self._output[:, :count].T
                     self._frames.registers[k.R_OUTPUTS] = 0
                 if stop == k.FINISHED:
                     return
@@ -157,6 +151,35 @@ class JoinEngine:
                 self._make_room(store)
             else:
                 self._make_room_for_keys(store)
+
+    def _run(self, limit: int, *, straight: bool) -> tuple[int, int]:
+        """The kernel for the programs at hand; (what it stopped for, which store)."""
+        if straight:
+            return k.run_straight(
+                self._memory.words,
+                self._streams,
+                self._path_rows,
+                self._assembly.programs,
+                self._frames.registers,
+                self._inbox.tuples,
+                self._inbox.place,
+                self._output,
+                self._counters,
+                self._in_order,
+                limit,
+            )
+        return k.run(
+            self._memory.words,
+            self._memory.floats,
+            self._tables,
+            self._frames,
+            self._inbox,
+            self._output,
+            self._deaths,
+            self._counters,
+            self._in_order,
+            limit,
+        )
 
     @property
     def deaths(self) -> k.Int64s:
@@ -231,6 +254,11 @@ class JoinEngine:
         self._frames = _frames(len(self.layouts), self._frames.code.shape[1], len(states), self._frames.registers)
         for i in rekeyed:
             self._rekey(i)
+        self._straight = bool(
+            (assembly.programs[:, k.G_STRAIGHT] > 0).all()
+            and (self._streams[:, k.S_ROWS] == 0).all()
+            and (self._streams[:, k.S_PATHS] == 1).all()
+        )
 
     @property
     def _nodes(self) -> tuple[Node, ...]:
@@ -462,17 +490,6 @@ class JoinEngine:
         start, count = self._assembly.keys[index]
         k.key_entries(entries, codes, self._assembly.lists, start, count)
         k.relink(self._memory.words, self._tables, index)
-
-
-def _meetings(streams: int) -> k.Meetings:
-    shape = (streams, _MEETINGS)
-    return k.Meetings(
-        time=np.zeros(shape, np.int64),
-        expiry=np.zeros(shape, np.int64),
-        row=np.zeros(shape, np.int64),
-        number=np.zeros(streams, np.int64),
-        turn=np.zeros(streams, np.int64),
-    )
 
 
 def _frames(streams: int, classes: int, states: int, registers: k.Int64s | None = None) -> k.Frames:

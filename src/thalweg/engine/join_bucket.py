@@ -69,7 +69,8 @@ class JoinBucket:
     def advance(self, limit: int | None = None) -> Iterator[pa.Table]:
         blocks = self._engine.advance(limit)
         if not self._in_order:
-            blocks = iter([in_time_order(np.concatenate([self._nothing, *blocks]))])
+            copies = [block.copy() for block in blocks]
+            blocks = iter([in_time_order(np.concatenate([self._nothing, *copies]))])
         for block in blocks:
             admitted = self._verdict.keep(self._payloads, block)
             if len(admitted):
@@ -77,6 +78,8 @@ class JoinBucket:
 
     def settle(self, watermark: int) -> Iterator[pa.Table]:
         yield from self._emitter.settle(watermark, self._engine.deaths)
+        if not any(isinstance(payload, Payload) for payload in self._payloads):
+            return  # whole tables forget nothing
         held = zip(self._engine.oldest_rows(), self._emitter.oldest_rows(), self._waiting.oldest_rows(ROW), strict=True)
         for payload, oldest in zip(self._payloads, held, strict=True):
             payload.forget(min(int(row) for row in oldest))

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from thalweg.engine.kernels.join import Int64s
 from thalweg.errors import InputError
@@ -86,7 +87,7 @@ class TablePayload:
         """The values of a column in these rows."""
         if column not in self._columns:
             self._columns[column] = self._table.column(column).combine_chunks()
-        return self._columns[column].take(pa.array(rows))
+        return pc.take(self._columns[column], pa.array(rows), boundscheck=False)
 
     def forget(self, before: int) -> None:
         """Nothing to let go of: the table belongs to the caller."""

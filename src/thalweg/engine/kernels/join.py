@@ -46,6 +46,8 @@ FOREVER = 2**62
 NO_ROW = -1
 """The row number of a tuple that can join nothing; it may still count in a ROWS window."""
 GREATEST = 2**63 - 1
+MEETINGS = 64
+"""Partners of one window that a straight program looks at together."""
 
 # A tuple of a base window; then its codes, operands, [partition, newer, alive], links.
 # Its expiry follows from its time, which keeps a tuple with one key within half a cache line.
@@ -86,7 +88,7 @@ DIRECTORY_FIELDS = 2
 ABSENT, LIVE = 0, 1
 
 # What the machine stops for.
-FINISHED, OUTPUT_FULL, WINDOW_FULL, STATE_FULL, DIRECTORY_FULL = range(5)
+FINISHED, OUTPUT_FULL, WINDOW_FULL, STATE_FULL, DIRECTORY_FULL, CROWDED = range(6)
 # Frames.registers.
 R_FRAME, R_DEPTH, R_PHASE, R_OUTPUTS, R_DEATHS, R_WATERMARK = range(6)
 REGISTERS = 6
@@ -124,16 +126,6 @@ class Frames(NamedTuple):
     expiry: Int64s  # [frame, depth] the least expiry so far
     bound: Int64s  # [frame, stream] the component of that stream
     code: Int64s  # [frame, class] the value of that attribute class
-
-
-class Meetings(NamedTuple):
-    """Scratch space of a straight program: the partners of the tuple at hand, by step."""
-
-    time: Int64s  # [step, partner]
-    expiry: Int64s
-    row: Int64s
-    number: Int64s  # [step] of them
-    turn: Int64s  # [step] the partner whose turn it is
 
 
 class Inbox(NamedTuple):
@@ -297,7 +289,6 @@ def run(
     tables: Tables,
     frames: Frames,
     inbox: Inbox,
-    meetings: Meetings,
     output: Int64s,
     deaths: Int64s,
     counters: Int64s,
@@ -312,7 +303,6 @@ def run(
         tables: updated: bounds of windows, counts of states.
         frames: the machine's place, kept between calls.
         inbox: the place of each stream moves on as its tuples are taken.
-        meetings: scratch space.
         output: [(time, expiry, row per stream), result]; registers[R_OUTPUTS] are filled.
         deaths: [death, (stream, row, time)]: tuples that left a ROWS window.
         counters: the work done, added up.
@@ -324,9 +314,8 @@ def run(
     registers, frame_program, frame_depth, frame_state, frame_key = frames[:5]
     cursors, probed, latests, expiries, bound, code = frames[5:]
     tuples, place = inbox
-    met_time, met_expiry, met_row, met_count, met_turn = meetings
     n = streams.shape[0]
-    room, most = output.shape[1], met_time.shape[1]
+    room = output.shape[1]
     frame, depth, phase = registers[R_FRAME], registers[R_DEPTH], registers[R_PHASE]
     outputs, died, watermark = registers[R_OUTPUTS], registers[R_DEATHS], registers[R_WATERMARK]
     taken, probes, candidates, stored, completions, results = 0, 0, 0, 0, 0, 0
@@ -388,74 +377,6 @@ def run(
             for path in range(first_path, first_path + streams[stream, S_PATHS]):
                 _link(mem, paths, lists, path, word, sequence)
             # 3. Probe.
-            first, count = programs[stream, G_FIRST], programs[stream, G_STEPS]
-            field = programs[stream, G_STRAIGHT]
-            if field > 0:
-                # A straight program looks up base windows by one key and does nothing else. So each lookup
-                # is made once per tuple, not once per partial result, and the processor can overlap
-                # them. The heads of all windows lie side by side: one look tells if some window has nothing.
-                key = mem[word + field]
-                combinations = 1
-                for i in range(first, first + count):
-                    path = steps[i, X_PATH]
-                    head = paths[path, P_HEADS] + (key & paths[path, P_MASK]) * paths[path, P_SPAN]
-                    if mem[head] < streams[steps[i, X_TARGET], S_OLDEST]:
-                        combinations = 0
-                        break
-                if combinations > 0:
-                    for i in range(count):
-                        target, path = steps[first + i, X_TARGET], steps[first + i, X_PATH]
-                        region, mask = streams[target, S_REGION], streams[target, S_MASK]
-                        stride, oldest = streams[target, S_STRIDE], streams[target, S_OLDEST]
-                        chain, field = paths[path, P_LINK], steps[first + i, X_FIELD]
-                        lifetime, rows = streams[target, S_LIFETIME], streams[target, S_ROWS]
-                        alive = streams[target, S_PREFIX] + ALIVE
-                        candidate = mem[paths[path, P_HEADS] + (key & paths[path, P_MASK]) * paths[path, P_SPAN]]
-                        met = 0
-                        while candidate >= oldest:
-                            at = region + (candidate & mask) * stride
-                            candidate = mem[at + chain]
-                            candidates += 1
-                            if mem[at + field] != key or (rows > 0 and mem[at + alive] != JOINING):
-                                continue
-                            reached = mem[at + T]
-                            lasting = reached + lifetime if lifetime < FOREVER else FOREVER
-                            if max(now, reached) < min(expiry, lasting):
-                                if met == most:
-                                    candidate = -1
-                                else:
-                                    met_time[i, met] = reached
-                                    met_expiry[i, met] = lasting
-                                    met_row[i, met] = mem[at + ROW]
-                                met += 1
-                        met_count[i] = met
-                        met_turn[i] = 0
-                        combinations = combinations * met if met <= most else room + 1
-                        if combinations == 0 or combinations > room:
-                            break
-                if combinations <= room - outputs:
-                    probes += count
-                    while combinations > 0:
-                        reached, lasting = now, expiry
-                        for i in range(count):
-                            reached = max(reached, met_time[i, met_turn[i]])
-                            lasting = min(lasting, met_expiry[i, met_turn[i]])
-                        if reached < lasting:
-                            output[0, outputs] = reached
-                            output[1, outputs] = lasting
-                            output[2 + stream, outputs] = mem[word + ROW]
-                            for i in range(count):
-                                output[2 + steps[first + i, X_TARGET], outputs] = met_row[i, met_turn[i]]
-                            outputs += 1
-                            results += 1
-                        combinations -= 1
-                        i = count - 1
-                        while i > 0 and met_turn[i] + 1 == met_count[i]:
-                            met_turn[i] = 0
-                            i -= 1
-                        met_turn[i] += 1
-                    continue
-                # Too many to be sure that the output has room: one by one, then.
             frame, depth = 0, 0
             frame_program[0] = stream
             bound[0, stream] = sequence
@@ -464,7 +385,7 @@ def run(
             binds = programs[stream, G_BINDS]
             for i in range(binds, binds + 3 * programs[stream, G_BIND_COUNT], 3):
                 code[0, lists[i]] = mem[word + lists[i + 2]]
-            if count == 0:
+            if programs[stream, G_STEPS] == 0:
                 depth, phase = -1, ACT
             else:
                 phase = OPEN
@@ -649,6 +570,142 @@ def run(
     counters[C_CANDIDATES] += candidates
     counters[C_STORED] += stored
     counters[C_COMPLETIONS] += completions
+    counters[C_RESULTS] += results
+    return stop, store
+
+
+@_jit
+def run_straight(
+    mem: Int64s,
+    streams: Int64s,
+    paths: Int64s,
+    programs: Int64s,
+    registers: Int64s,
+    tuples: Int64s,
+    place: Int64s,
+    output: Int64s,
+    counters: Int64s,
+    in_order: bool,
+    limit: int,
+) -> tuple[int, int]:
+    """What :func:`run` does, for programs that only look up base RANGE windows by one key: an M-Join in a tight loop.
+
+    Each window is looked up once per tuple, not once per partial result. The heads of one key lie
+    side by side, so one look tells if some window has no partner. The memory is that of the general
+    machine, so either can go on where the other stopped; a tuple with more combinations of partners
+    than the output could ever hold is CROWDED, and left to the other.
+
+    Args are those of :func:`run`, without the tables that no such program needs.
+    """
+    n, room = streams.shape[0], output.shape[1]
+    region, mask, stride = streams[:, S_REGION].copy(), streams[:, S_MASK].copy(), streams[:, S_STRIDE].copy()
+    oldest, following, lifetime = streams[:, S_OLDEST].copy(), streams[:, S_NEXT].copy(), streams[:, S_LIFETIME].copy()
+    path = streams[:, S_PATH]
+    heads, head_mask, span = paths[path, P_HEADS], paths[path, P_MASK], paths[path, P_SPAN]
+    chain, field = paths[path, P_LINK], programs[:n, G_STRAIGHT].copy()
+    at, end = place[:, 0].copy(), place[:, 1].copy()
+    coming = np.full(n, FOREVER)
+    for s in range(n):
+        if at[s] < end[s]:
+            coming[s] = tuples[at[s]]
+    met_row = np.empty((n, MEETINGS), np.int64)
+    met_time, met_expiry = np.empty((n, MEETINGS), np.int64), np.empty((n, MEETINGS), np.int64)
+    candidates, met, turn = np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64)
+    outputs, watermark = registers[R_OUTPUTS], registers[R_WATERMARK]
+    taken, looked, results = 0, 0, 0
+    stop, store = FINISHED, 0
+    while taken < limit:
+        s, now = 0, coming[0]
+        for x in range(1, n):
+            if coming[x] < now:
+                s, now = x, coming[x]
+        if now == FOREVER:
+            break
+        new, prefix = at[s], streams[s, S_PREFIX]
+        if in_order:
+            watermark = now
+        if tuples[new + ROW] >= 0:
+            # 1. Purge.
+            first, sequence, life = oldest[s], following[s], lifetime[s]
+            start, wrap, step = region[s], mask[s], stride[s]
+            while first < sequence and life < FOREVER and mem[start + (first & wrap) * step + T] + life <= watermark:
+                first += 1
+            oldest[s] = first
+            if sequence - first > wrap:
+                stop, store = WINDOW_FULL, s
+                break
+            expiry = now + life if life < FOREVER else FOREVER
+            # 2. Probe.
+            key = tuples[new + field[s]]
+            missing = 0
+            for x in range(n):
+                candidates[x] = mem[heads[x] + (key & head_mask[x]) * span[x]]
+                missing += (candidates[x] < oldest[x]) & (x != s)
+            if missing == 0:
+                combinations = 1
+                for x in range(n):
+                    if x == s:
+                        continue
+                    candidate, count = candidates[x], 0
+                    while candidate >= oldest[x]:
+                        word = region[x] + (candidate & mask[x]) * stride[x]
+                        candidate = mem[word + chain[x]]
+                        looked += 1
+                        if mem[word + field[x]] == key:
+                            since = mem[word + T]
+                            until = since + lifetime[x] if lifetime[x] < FOREVER else FOREVER
+                            if max(now, since) < min(expiry, until):
+                                if count == MEETINGS:
+                                    combinations = room + 1
+                                    break
+                                met_row[x, count] = mem[word + ROW]
+                                met_time[x, count] = since
+                                met_expiry[x, count] = until
+                                count += 1
+                    met[x] = count
+                    combinations *= count
+                    if combinations == 0 or combinations > room:
+                        break
+                if combinations > room - outputs:
+                    stop = OUTPUT_FULL if combinations <= room else CROWDED
+                    break
+                if combinations > 0:
+                    met_row[s, 0], met_time[s, 0], met_expiry[s, 0], met[s] = tuples[new + ROW], now, expiry, 1
+                    turn[:] = 0
+                    x = 0
+                    while x >= 0:
+                        reached, lasting = now, expiry
+                        for x in range(n):
+                            reached = max(reached, met_time[x, turn[x]])
+                            lasting = min(lasting, met_expiry[x, turn[x]])
+                            output[2 + x, outputs] = met_row[x, turn[x]]
+                        output[0, outputs] = reached
+                        output[1, outputs] = lasting
+                        if reached < lasting:
+                            outputs += 1
+                            results += 1
+                        x = n - 1
+                        while x >= 0 and turn[x] + 1 == met[x]:
+                            turn[x] = 0
+                            x -= 1
+                        if x >= 0:
+                            turn[x] += 1
+            # 3. Insert.
+            word = start + (sequence & wrap) * step
+            for i in range(prefix):
+                mem[word + i] = tuples[new + i]
+            following[s] = sequence + 1
+            mem[word + chain[s]] = candidates[s]
+            mem[heads[s] + (key & head_mask[s]) * span[s]] = sequence
+        at[s] = new + prefix
+        coming[s] = tuples[at[s]] if at[s] < end[s] else FOREVER
+        taken += 1
+    for s in range(n):
+        streams[s, S_OLDEST], streams[s, S_NEXT], place[s, 0] = oldest[s], following[s], at[s]
+    registers[R_OUTPUTS], registers[R_WATERMARK] = outputs, watermark
+    counters[C_TUPLES] += taken
+    counters[C_PROBES] += taken * (n - 1)
+    counters[C_CANDIDATES] += looked
     counters[C_RESULTS] += results
     return stop, store
 
