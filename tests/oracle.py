@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from itertools import pairwise
+from itertools import pairwise, permutations
 from typing import Any
 
 import duckdb
@@ -100,21 +100,22 @@ _database = duckdb.connect(config={"threads": 1})
 
 
 def results(case: Case) -> list[Result]:
-    """All combinations of tuples, one per item, whose predicates hold and that are alive together."""
+    """All combinations of tuples, one per item, whose predicates hold and that are alive together.
+
+    They are when no tuple comes after another one has gone: ``max(time) < min(expiry)``, pair by pair.
+    """
     for s, (item, mine) in enumerate(zip(case.items, tuples(case), strict=True)):
         _database.register(f"item{s}", alive_table(case, item, mine))
     names = [f'"{item.alias}"' for item in case.items]
-    over_all = {field: ", ".join(f"{name}.__{field}" for name in names) for field in FIELDS}
     output = [
         *(f"{name}.__row" for name in names),
-        f"greatest({over_all['time']})",
-        f"least({over_all['leave']})",
+        f"greatest({', '.join(f'{name}.__time' for name in names)})",
+        f"least({', '.join(f'{name}.__leave' for name in names)})",
     ]
-    conditions = [
-        f"greatest({over_all['time']}) < least({over_all['expiry']})",
-        f"greatest({over_all['position']}) < least({over_all['death']})",
-        *(sql(pred) for pred in case.where),
-    ]
+    conditions = ["true", *(sql(pred) for pred in case.where)]
+    for one, other in permutations(names, 2):
+        conditions.append(f"{one}.__time < {other}.__expiry")
+        conditions.append(f"{one}.__position < {other}.__death")
     tables = [f"item{s} AS {name}" for s, name in enumerate(names)]
     statement = " ".join(["SELECT", ", ".join(output), "FROM", ", ".join(tables), "WHERE", " AND ".join(conditions)])
     return [Result(row[:-2], row[-2], row[-1]) for row in _database.execute(statement).fetchall()]

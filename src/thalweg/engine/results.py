@@ -75,7 +75,8 @@ class Outputs:
         def gather(key: ColumnKey) -> pa.Array:
             if key not in gathered:
                 if key == TIME:
-                    gathered[key] = pa.array(times, pa.timestamp("us"))
+                    # A copy: Arrow would share the memory of the block, which the kernel writes again.
+                    gathered[key] = pa.array(times.copy(), pa.timestamp("us"))
                 else:
                     stream = self._position[key[0]]
                     gathered[key] = payloads[stream].take(key[1], rows[:, stream])
