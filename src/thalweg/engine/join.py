@@ -117,8 +117,8 @@ class JoinEngine:
             if layout.partition is not None and len(batch):
                 tuples += len(batch)
                 self._reserve_partitions(stream, int(batch[:, layout.partition].max()) + 1)
-        self._deaths = np.empty((tuples, 3), np.int64)
-        self._frames.registers[k.R_DEATHS] = 0
+        known = self._deaths[: self._frames.registers[k.R_DEATHS]]
+        self._deaths = np.concatenate([known, np.empty((tuples, 3), np.int64)])
 
     def advance(self, limit: int | None = None) -> Iterator[k.Int64s]:
         """Process up to ``limit`` of the offered tuples; yields blocks of results.
@@ -181,10 +181,11 @@ class JoinEngine:
             limit,
         )
 
-    @property
-    def deaths(self) -> k.Int64s:
-        """(stream, row, time) of the tuples that left ROWS windows since the last offer."""
-        return self._deaths[: self._frames.registers[k.R_DEATHS]]
+    def take_deaths(self) -> k.Int64s:
+        """(stream, row, time) of the tuples that left ROWS windows since this was last asked."""
+        deaths = self._deaths[: self._frames.registers[k.R_DEATHS]].copy()
+        self._frames.registers[k.R_DEATHS] = 0
+        return deaths
 
     @property
     def work(self) -> Work:

@@ -77,7 +77,7 @@ class JoinBucket:
                 yield from self._emitter.add(admitted)
 
     def settle(self, watermark: int) -> Iterator[pa.Table]:
-        yield from self._emitter.settle(watermark, self._engine.deaths)
+        yield from self._emitter.settle(watermark, self._engine.take_deaths())
         if not any(isinstance(payload, Payload) for payload in self._payloads):
             return  # whole tables forget nothing
         held = zip(self._engine.oldest_rows(), self._emitter.oldest_rows(), self._waiting.oldest_rows(ROW), strict=True)
