@@ -4,13 +4,13 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test lint check soak bench lock clean
+.PHONY: demo test lint soak bench lock clean
 
 demo: $(READY) ## a live plan change on generated data, explained as it runs
 	$(BIN)/thalweg demo
 
 test: lint $(READY) ## everything that must hold, in minutes
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: $(READY) ## style and types
 	$(BIN)/ruff check src tests
@@ -18,7 +18,7 @@ lint: $(READY) ## style and types
 	$(BIN)/mypy
 
 soak: $(READY) ## the randomized tests again, for hours if wanted: make soak CASES=100000
-	THALWEG_CASES=$(or $(CASES),50000) $(BIN)/python -m pytest -n 2 -m "slow or not slow" tests/properties
+	THALWEG_CASES=$(or $(CASES),50000) $(BIN)/python -m pytest -n 2 --dist worksteal tests/properties
 
 bench: $(READY) ## the engine against its rivals
 	$(BIN)/thalweg bench engine

@@ -41,3 +41,36 @@ def test_the_summary_says_what_happened() -> None:
     assert [size.name for size in summary.states] == ["a", "b", "c", "b⋈c"]
     assert summary.completions > 0
     assert summary.states[0].tuples <= 11
+
+
+def test_composite_keys_of_doubles_do_not_share_a_hash() -> None:
+    """Codes that were badly mixed once made two such keys one, and a change of plan then lost results."""
+    first, second = (240.0, 1.0, 1.0, 136.0), (1088.0, 1.0, 1.0, 1387.0)
+
+    def stream(*times: int) -> dict[str, list[float]]:
+        return {"ts": list(times), **{f"k{i}": [first[i], second[i]] for i in range(4)}}
+
+    equal = " AND ".join(f"a.k{i} = b.k{i} AND b.k{i} = c.k{i}" for i in range(4))
+    text = f"SELECT a.k0 FROM a, b, c WHERE {equal} WINDOW RANGE 1 SECOND"
+    streams = {"a": stream(1, 2), "b": stream(3, 4), "c": stream(5, 6)}
+    for transitions in ([], [(4, "(a b) c")]):
+        answer = run(text, streams, options={"plan": "(b c) a", "states": "all"}, transitions=transitions)
+        assert answer.summary.results == 2
+
+
+def test_a_plan_change_after_a_crowd_happens_where_it_was_asked_for() -> None:
+    crowd = {"ts": list(range(300)), "k": [1] * 300}
+    few = {"ts": [300] * 5, "k": [1] * 5}
+    text = "SELECT a.k FROM a, b, c WHERE a.k = b.k AND b.k = c.k WINDOW RANGE 1 SECOND"
+    result = run(text, {"a": crowd, "b": crowd, "c": few}, options={"states": "none"}, transitions=[(601, "(a b) c")])
+    assert result.summary.results == 300 * 300 * 5
+    assert result.summary.plans[1].position == 601
+
+
+def test_times_in_different_units_are_equal() -> None:
+    import pyarrow as pa
+
+    seconds = pa.table({"ts": [0], "x": pa.array([1], pa.time32("s"))})
+    micros = pa.table({"ts": [0], "y": pa.array([1_000_000], pa.time64("us"))})
+    text = "SELECT a.x FROM a [NOW], b [NOW] WHERE a.x = b.y"
+    assert thalweg.replay(text, {"a": seconds, "b": micros}).num_rows == 1

@@ -1,4 +1,4 @@
-"""Thalweg: windowed joins of many streams whose plan keeps changing to the best one while they run.
+"""Thalweg: windowed joins of many streams, under a plan that can change at any moment while they run.
 
 >>> import thalweg
 >>> thalweg.replay("SELECT a.k FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.k = b.k",

@@ -212,10 +212,7 @@ class _Replay:
                 position, text = switches.pop(0)
                 yield from bucket.advance(position - done)
                 done = position
-                plan = self._plan(text)
-                if plan is not None:
-                    bucket.transition(plan, rank(self.graph, self.statistics))
-                    plans.append(PlanUse(position, format_plan(plan, self.query.aliases)))
+                self._switch(bucket, plans, position, text)
             yield from bucket.advance()
             done = end
             if watermark == FOREVER:
@@ -223,12 +220,20 @@ class _Replay:
             yield from bucket.settle(watermark)
             if progress is not None:
                 progress(done, self.total)
+        for position, text in switches:  # after the last tuple
+            self._switch(bucket, plans, position, text)
         self.states = tuple(
             StateSize(self._name(size.node), size.tuples, size.live_keys, size.bytes) for size in bucket.sizes()
         )
         yield from bucket.close()
         if progress is not None:
             progress(done, self.total)
+
+    def _switch(self, bucket: Bucket, plans: list[PlanUse], position: int, text: str) -> None:
+        plan = self._plan(text)
+        if plan is not None:
+            bucket.transition(plan, rank(self.graph, self.statistics))
+            plans.append(PlanUse(position, format_plan(plan, self.query.aliases)))
 
     def _name(self, node: Node) -> str:
         if self.query.kind == "difference":

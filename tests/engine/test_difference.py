@@ -269,15 +269,6 @@ def test_state_follows_the_windows_not_the_length_of_the_stream() -> None:
     assert len(difference.rows) == 0
 
 
-def test_partitions_in_use_are_known_by_stream() -> None:
-    windows = (RowsWindow(1, PARTITIONED), RowsWindow(2, PARTITIONED))
-    difference = SetDifference(windows, Output.ISTREAM)
-    tuples = [Tuple(0, 0, partition=7), Tuple(1, 1, partition=3), Tuple(2, 1, partition=7), Tuple(3, 1, partition=3)]
-    difference.advance(arrivals(tuples), 10)
-    assert difference.partitions(0).tolist() == [7]
-    assert difference.partitions(1).tolist() == [3, 7]
-
-
 @pytest.mark.parametrize(
     ("tuples", "watermark", "message"),
     [

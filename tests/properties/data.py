@@ -46,8 +46,8 @@ _NUMBERS: dict[str, tuple[Value, ...]] = {
     "int16": (0, 1, 2, 3, 4, 5, -3),
     "int32": (0, 1, 2, 3, 4, 5, -3),
     "int64": (0, 1, 2, 3, 4, 5, -3),
-    "double": (0.0, 0.5, 1.0, 2.0, 2.25, -0.0, nan, 3.5),
-    "float": (0.0, 0.5, 1.0, 2.0, 2.25, -0.0, nan, 3.5),
+    "double": (0.0, 0.5, 1.0, 2.0, 2.25, -0.0, nan, 3.5, inf),
+    "float": (0.0, 0.5, 1.0, 2.0, 2.25, -0.0, nan, 3.5, inf),
     "decimal(10,2)": tuple(map(Decimal, ("0.00", "0.50", "1.00", "2.25", "-1.75"))),
     "decimal(12,4)": tuple(map(Decimal, ("0.0000", "0.5000", "1.0001", "2.2500", "-1.7500"))),
 }
@@ -102,7 +102,7 @@ def a_stream(
     pools = [column.pool(type_, clock) for column, type_ in zip(columns, types, strict=True)]
     times: tuple[Value, ...] = (*clock.instants, None) if pick.chance(8) else clock.instants
     order = pick.one("jittered", "jittered", "shuffled") if disorder else "sorted"
-    limit = 0 if pick.chance(40) else ROWS_PER_STREAM[joined]
+    limit = 0 if pick.chance(60) else ROWS_PER_STREAM[joined]
     least = limit // 2 if full else 0
     radices = (len(times), *map(len, pools), 3)
     rows = []

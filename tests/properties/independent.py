@@ -7,6 +7,8 @@ Shrinking is not affected.
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis.internal.conjecture.providers import AVAILABLE_PROVIDERS, HypothesisProvider
 
 BACKEND = "independent"
@@ -14,6 +16,9 @@ BACKEND = "independent"
 
 class IndependentProvider(HypothesisProvider):
     """Hypothesis' own draws; any backend but the default one is spared the mutations."""
+
+    def _maybe_draw_constant(self, *choice: Any, **options: Any) -> None:
+        """No numbers from the project's sources: the same cases whatever else is in them."""
 
 
 AVAILABLE_PROVIDERS[BACKEND] = IndependentProvider

@@ -55,7 +55,8 @@ def cases(draw: Any, profile: Profile) -> Case:
     if profile.kind != "except":
         where += edges(sketch, profile.edges)
         where += [residual(sketch)] if pick.chance(8) else []
-    where += [selection(sketch, pick.one(*sketch.aliases)) for _ in range(pick.one(0, 0, 0, 1, 2))]
+    selections = pick.one(0, 0, 0, 1, 2) if size < 4 else pick.one(0, 0, 0, 1)
+    where += [selection(sketch, pick.one(*sketch.aliases)) for _ in range(selections)]
     lists = {"join": select, "aggregate": aggregation, "except": difference}[profile.kind](sketch)
     case = Case(
         streams=sketch.streams,

@@ -6,12 +6,13 @@ To add one, paste what a failing property printed.
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf, nan
 from typing import Literal
 
 import pytest
 
-from tests.cases import Case, Item, Out, Range, Stream
-from tests.expressions import Cmp, Col, ResultTime
+from tests.cases import Case, Item, Out, Range, Rows, Star, Stream
+from tests.expressions import Arith, Cmp, Col, Lit, ResultTime
 from tests.oracle import expected
 from tests.properties.conformity import check
 
@@ -31,8 +32,28 @@ JISC_LOSS = Case(
     transitions=((4, "((S T) R) U"),),
 )
 
+PUSHED_OUT_AT_THE_END = Case(
+    # The fourth tuple of B pushes the first out, in the last batch of the input.
+    streams=(_keyed("A", 0), _keyed("B", 0, 0, 0, 0)),
+    items=(Item("A", "A", Range(8)), Item("B", "B", Rows(3))),
+    select=(Out(ResultTime(), "rt"),),
+    where=(Cmp("=", Col("A", "k"), Col("B", "k")),),
+    output="dstream",
+    plan="A B",
+)
+
+INFINITE_NUMBERS = Case(
+    # inf - inf is NaN, also for the planner that samples differences.
+    streams=tuple(Stream(s, (("ts", "timestamp"), ("x", "double")), ((0, inf), (0, -inf), (0, nan))) for s in "AB"),
+    items=(Item("A", "A", Range(8)), Item("B", "B", Range(8))),
+    select=(Star(),),
+    where=(Cmp("<=", Arith("-", Col("A", "x"), Col("B", "x")), Lit(1.0, "double")),),
+)
+
 PINNED: dict[str, Case] = {
     "a new entry must not hide that old ones are missing": JISC_LOSS,
+    "a result leaves when the last batch pushes its row out": PUSHED_OUT_AT_THE_END,
+    "differences of infinite numbers": INFINITE_NUMBERS,
 }
 
 

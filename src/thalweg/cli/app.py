@@ -39,7 +39,7 @@ def thalweg(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Windowed joins of many streams whose plan keeps changing to the best one while they run.
+    """Windowed joins of many streams, under a plan that can change at any moment while they run.
 
     New here? `thalweg demo` shows a live plan change on generated data, in less than a minute.
     """

@@ -56,7 +56,7 @@ def _say_compiling() -> None:
 
 
 def _rehearse() -> None:
-    """Run every kernel once: a join of three streams, a ROWS window, and plan changes."""
+    """Run the kernels that every join needs: a join of three streams, a ROWS window, and plan changes."""
     windows: tuple[Window, ...] = (RangeWindow(1), RangeWindow(1), RowsWindow(1))
     schema = pa.schema([])
     refs = tuple(StreamRef(name, name, schema, "t", window, 1) for name, window in zip("abc", windows, strict=True))
@@ -75,4 +75,4 @@ def _run_through(query: Query) -> None:
         engine.offer([np.array([[0, 0, 7, 0][: layout.width]]) for layout in engine.layouts])
         for _ in engine.advance():
             pass
-    engine.sizes()
+        engine.sizes()

@@ -43,17 +43,18 @@ class Departures:
         self._rows = np.zeros((0, streams), np.int64)
         self._free = np.zeros(0, np.int64)
         self._slots = 0
-
-    def __len__(self) -> int:
-        return len(self._enter)
-
-    @property
-    def bytes(self) -> int:
-        arrays = (self._enter, self._leave, self._slot, self._entered, self._rows, self._free)
-        return sum(array.nbytes for array in arrays)
+        self._new: list[tuple[Int64s, Int64s, Int64s]] = []
 
     def add(self, times: Int64s, expiries: Int64s, rows: Int64s) -> None:
         """Results with their lifetime, as far as time alone decides it."""
+        self._new.append((times.copy(), expiries.copy(), rows.copy()))
+
+    def _take_in(self) -> None:
+        """Pool the new results, all at once."""
+        if not self._new:
+            return
+        times, expiries, rows = (np.concatenate(parts) for parts in zip(*self._new, strict=True))
+        self._new = []
         missing = len(times) - len(self._free)
         if missing > 0:
             self._free = np.concatenate([self._free, np.arange(self._slots, self._slots + missing)])
@@ -67,6 +68,7 @@ class Departures:
 
     def bury(self, deaths: Int64s) -> None:
         """Tuples left ROWS windows: (stream, row, time); results that hold one leave with it."""
+        self._take_in()
         for stream in np.unique(deaths[:, 0]):
             mine = deaths[deaths[:, 0] == stream]
             mine = mine[np.argsort(mine[:, 1])]
@@ -77,6 +79,7 @@ class Departures:
 
     def before(self, watermark: int) -> Events:
         """All events of instants before the watermark; those results that left are gone."""
+        self._take_in()
         entering = ~self._entered & (self._enter < watermark)
         leaving = (self._leave < watermark) & (self._leave < FOREVER)
         times = np.concatenate([self._enter[entering], self._leave[leaving]])
@@ -93,5 +96,6 @@ class Departures:
 
     def oldest_rows(self) -> Int64s:
         """Per stream, a row number below which no waiting result has a component."""
+        self._take_in()
         oldest: Int64s = self._rows.min(axis=0, initial=np.iinfo(np.int64).max)
         return oldest

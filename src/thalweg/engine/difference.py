@@ -91,14 +91,6 @@ class SetDifference:
         rows: Int64s = tuples[members, kernels.ROW]
         return rows
 
-    def partitions(self, stream: int) -> Int64s:
-        """The codes of a stream's partitions in use: all that ever came, as each keeps its newest tuples."""
-        streams = len(self._window)
-        codes = self._in_use(kernels.QUEUE)[:, kernels.CODE]
-        codes = codes[codes != NOTHING]
-        partitions: Int64s = codes[codes % streams == stream] // streams
-        return partitions
-
     def _in_use(self, role: int) -> Int64s:
         records = self._records[: self._records[POOL, kernels.USED]]
         in_use: Int64s = records[records[:, kernels.ROLE] == role]

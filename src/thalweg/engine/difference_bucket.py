@@ -108,7 +108,7 @@ class _Input:
     def __init__(self, query: Query, stream: int, expressions: Expressions, keys: Interner) -> None:
         ref = query.streams[stream]
         self._expressions = expressions
-        self._names = [physical_names(query)[ref.alias, name] for name in ref.schema.names]
+        self._names = {name: physical_names(query)[ref.alias, name] for name in ref.schema.names}
         self._keys = keys
         self._null_safe = [attribute.null_safe for attribute in query.classes]
         self._is_minuend = stream == 0

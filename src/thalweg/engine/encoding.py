@@ -38,28 +38,37 @@ def microseconds(column: pa.ChunkedArray | pa.Array, where: str) -> tuple[Int64s
     """
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     kind = array.type
-    if pa.types.is_timestamp(kind):
-        array = array.cast(pa.timestamp("us", kind.tz), safe=False).cast(pa.int64())
-    elif pa.types.is_date(kind):
-        array = array.cast(pa.timestamp("us")).cast(pa.int64())
-    elif pa.types.is_integer(kind):
-        array = array.cast(pa.int64())
-    else:
+    if not (pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_integer(kind)):
         raise InputError(f"{where} is {kind}, not a time. Use a timestamp, a date, or an integer of microseconds.")
+    try:
+        array = microsecond_array(array)
+    except pa.ArrowInvalid as error:
+        raise InputError(f"{where} has times outside the years that microseconds can count ({error})") from error
     valid = array.is_valid().to_numpy(zero_copy_only=False)
     times: Int64s = _values(array, 0)
-    if len(times) and (times.max() > _GREATEST_TIME or times.min() < -_GREATEST_TIME):
+    if len(times) and max(int(times.max()), -int(times.min())) > _GREATEST_TIME:
         raise InputError(
-            f"{where} has times outside the years that microseconds can count; the greatest is {times.max()}"
+            f"{where} has times outside the years that microseconds can count: {times.min()} to {times.max()}"
         )
     return times, valid
 
 
 def mix(values: Int64s) -> Int64s:
-    """Spread values one to one, so that their low bits serve as a hash.
+    """Spread values one to one over all 64 bits (the finaliser of splitmix64), so that any of them serve as a hash."""
+    bits = values.astype(np.uint64)
+    bits ^= bits >> np.uint64(30)
+    bits *= np.uint64(0xBF58476D1CE4E5B9)
+    bits ^= bits >> np.uint64(27)
+    bits *= np.uint64(0x94D049BB133111EB)
+    bits ^= bits >> np.uint64(31)
+    return bits.view(np.int64)
 
-    A multiple of the golden ratio spreads neighbouring values evenly (Fibonacci hashing), in its high bits;
-    swapping the bytes puts those below.
+
+def spread(values: Int64s) -> Int64s:
+    """Spread integers one to one, so that their low bits serve as a hash: cheaper, and even for neighbouring values.
+
+    A multiple of the golden ratio is spread evenly in its high bits (Fibonacci hashing); swapping the bytes puts
+    those below. Not good enough where several codes are combined to one hash.
     """
     return (values.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)).byteswap().view(np.int64)
 
@@ -176,7 +185,10 @@ class StreamEncoder:
             bound = self._query.classes[attribute]
             if array.null_count and not bound.null_safe:
                 joins &= array.is_valid().to_numpy(zero_copy_only=False)
-            words[:, field] = mix(_integers(array))
+            if array.type != bound.type and exact(bound.type) and not bound.null_safe:
+                array = array.cast(bound.type)
+            plain = len(self._query.classes) == 1 and pa.types.is_integer(array.type)
+            words[:, field] = spread(_integers(array)) if plain else mix(_integers(array))
         for (index, side), field in self.layout.operands.items():
             array = self._fetch(self._operands[index, side], table, computed)
             if array.null_count:
@@ -216,7 +228,8 @@ def microsecond_array(array: pa.Array) -> pa.Array:
     if pa.types.is_date(array.type):
         array = array.cast(pa.timestamp("us"))
     if pa.types.is_timestamp(array.type):
-        array = array.cast(pa.timestamp("us", array.type.tz), safe=False)
+        finer = array.type.unit == "ns"  # nothing else can lose digits
+        array = array.cast(pa.timestamp("us", array.type.tz), safe=not finer)
     return array.cast(pa.int64())
 
 

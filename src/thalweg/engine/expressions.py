@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from sqlglot import exp
 
+from thalweg.cql import render
 from thalweg.cql.query import Query
+from thalweg.errors import InputError
 
 if TYPE_CHECKING:
     import duckdb
@@ -47,10 +49,18 @@ def plain_column(expression: exp.Expression) -> ColumnKey | None:
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """Expressions compiled to one SELECT list: (output name, SQL text) pairs."""
+    """Expressions compiled to one SELECT.
+
+    Attributes:
+        sql: the SELECT, over a table called ``input``.
+        inputs: the columns that it reads.
+        text: the expressions as their author wrote them.
+
+    """
 
     sql: str
     inputs: tuple[str, ...]
+    text: str
 
 
 class Expressions:
@@ -86,16 +96,23 @@ class Expressions:
         """Expressions with their output names, ready to be evaluated many times."""
         texts = [f'{self._text(expression)} AS "{name}"' for name, expression in outputs]
         keys = columns_of([expression for _, expression in outputs])
-        return Scalar(f"SELECT {', '.join(texts)} FROM input", tuple(self._names[key] for key in keys))  # noqa: S608 - texts come from the bound query
+        written = " or ".join(f"'{render(expression)}'" for _, expression in outputs)
+        inputs = tuple(self._names[key] for key in keys)
+        return Scalar(f"SELECT {', '.join(texts)} FROM input", inputs, written)  # noqa: S608 - texts come from the bound query
 
     def evaluate(self, scalar: Scalar, table: pa.Table) -> pa.Table:
         """One output row per row of ``table``, in order."""
         if not scalar.inputs:
             # A table without columns has no rows for DuckDB; constants still need one per row.
             table = table.append_column("none", pa.nulls(table.num_rows, pa.bool_()))
+        import duckdb
+
         self._connection.register("input", table)
         try:
             return self._connection.sql(scalar.sql).to_arrow_table()
+        except duckdb.Error as error:
+            reason = str(error).split("\n")[0]
+            raise InputError(f"{scalar.text} cannot be computed for some row: {reason}") from error
         finally:
             self._connection.unregister("input")
 

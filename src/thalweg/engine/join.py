@@ -80,6 +80,8 @@ class JoinEngine:
         n = len(self.layouts)
         self._thetas = theta_tables(query.thetas, self.layouts)
         self._streams = np.zeros((n, k.STREAM_FIELDS), np.int64)
+        self._in_order = True
+        self._straight = False
         self._partitions = [0] * n
         self._links: list[dict[tuple[int, ...], int]] = [{} for _ in range(n)]
         self._heads: dict[tuple[int, ...], _Heads] = {}
@@ -128,15 +130,16 @@ class JoinEngine:
         """
         done = int(self._counters[k.C_TUPLES])
         end = np.iinfo(np.int64).max if limit is None else done + limit
-        crowded = False
+        crowded, burst = False, 1
         while True:
             left = end - int(self._counters[k.C_TUPLES])
-            stop, store = self._run(1 if crowded else left, straight=self._straight and not crowded)
-            if crowded and stop == k.FINISHED and left > 1:
+            stop, store = self._run(min(left, burst) if crowded else left, straight=self._straight and not crowded)
+            if crowded and stop == k.FINISHED and left > burst:
                 crowded = False
                 continue
             if stop == k.CROWDED:
-                crowded = True
+                # Crowds come together: leave ever longer stretches to the general machine.
+                crowded, burst = True, min(2 * burst, 4096)
                 continue
             if stop in (k.FINISHED, k.OUTPUT_FULL):
                 count = int(self._frames.registers[k.R_OUTPUTS])
@@ -209,7 +212,7 @@ class JoinEngine:
             held = int(row[k.S_NEXT] - row[k.S_OLDEST])
             sizes.append(StoreSize(frozenset((stream,)), held, None, 8 * words))
         for index, node in enumerate(self._nodes):
-            k.sweep(self._memory.words, self._tables, index, int(self._frames.registers[k.R_WATERMARK]))
+            self._sweep(index)
             row = self._states[index]
             words = int(row[k.N_CAPACITY]) * (int(row[k.N_STRIDE]) + 2)
             words += (int(row[k.N_DIRECTORY_MASK]) + 1) * k.DIRECTORY_FIELDS
@@ -224,7 +227,9 @@ class JoinEngine:
 
         States that both plans keep stay as they are, each key with its status; those of
         the old plan alone are dropped; those of the new one alone start with every key
-        absent, to be completed when probed. While nothing has arrived, nothing is missing.
+        absent, to be completed when probed. A state that the new plan probes by another key
+        is indexed anew if it was complete, and else starts absent. While nothing has arrived,
+        nothing is missing.
         """
         programs = compile_programs(plan, self.graph, rank)
         assembly = assemble(programs, self.layouts)
@@ -387,10 +392,9 @@ class JoinEngine:
 
         One silent partition would otherwise hold on to everything that came after its tuples.
         """
-        watermark = int(self._frames.registers[k.R_WATERMARK])
         holding = [i for i, node in enumerate(self._nodes) if stream in node]
         for index in holding:
-            k.sweep(self._memory.words, self._tables, index, watermark)
+            self._sweep(index)
         row = self._streams[stream]
         window = self._window(stream)
         held = np.arange(row[k.S_OLDEST], row[k.S_NEXT])

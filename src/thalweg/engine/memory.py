@@ -17,7 +17,7 @@ from thalweg.engine.kernels.join import Float64s, Int64s
 class Memory:
     """Words handed out in regions; a freed region serves the next request of its size.
 
-    Stores grow by doubling, so what is free adds up to no more than what is in use.
+    Stores grow by doubling, so what one of them has outgrown adds up to no more than what it uses.
     """
 
     def __init__(self, words: int = 1 << 12) -> None:
@@ -29,10 +29,6 @@ class Memory:
     def floats(self) -> Float64s:
         """The same bytes, read as float64."""
         return self.words.view(np.float64)
-
-    @property
-    def bytes(self) -> int:
-        return self.words.nbytes
 
     def allocate(self, size: int, fill: int = 0) -> int:
         """The first word of a region of ``size`` words, each set to ``fill``."""

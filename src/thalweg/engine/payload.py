@@ -43,10 +43,6 @@ class Payload:
         """The number that the next row will get."""
         return self._first + self._count
 
-    @property
-    def bytes(self) -> int:
-        return int(self._table.nbytes)
-
     def append(self, table: pa.Table) -> Int64s:
         """Keep rows; returns their numbers."""
         rows = np.arange(self.next_row, self.next_row + table.num_rows)
@@ -58,7 +54,8 @@ class Payload:
         """Let go of rows numbered below ``before``, once they are most of what is held."""
         stale = min(before, self.next_row) - self._first
         if 2 * stale > self._count:
-            self._table = self._table.slice(stale).combine_chunks()
+            # Taken, not sliced: a slice would hold on to the memory of all.
+            self._table = self._table.take(pa.array(np.arange(stale, self._count)))
             self._first += stale
             self._count -= stale
 
