@@ -51,7 +51,7 @@ def test_composite_keys_of_doubles_do_not_share_a_hash() -> None:
         return {"ts": list(times), **{f"k{i}": [first[i], second[i]] for i in range(4)}}
 
     equal = " AND ".join(f"a.k{i} = b.k{i} AND b.k{i} = c.k{i}" for i in range(4))
-    text = f"SELECT a.k0 FROM a, b, c WHERE {equal} WINDOW RANGE 1 SECOND"
+    text = f"SELECT a.k0 FROM a, b, c WHERE {equal} WINDOW RANGE 1 SECOND"  # noqa: S608 - a query of ours
     streams = {"a": stream(1, 2), "b": stream(3, 4), "c": stream(5, 6)}
     for transitions in ([], [(4, "(a b) c")]):
         answer = run(text, streams, options={"plan": "(b c) a", "states": "all"}, transitions=transitions)

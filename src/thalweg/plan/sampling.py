@@ -197,7 +197,8 @@ def _few(values: Floats) -> Floats:
 
 
 def _holds(theta: Theta, left: Floats, right: Floats) -> NDArray[np.bool_]:
-    difference: Floats = left - right
+    with np.errstate(invalid="ignore"):  # infinity minus infinity is NaN, in SQL too
+        difference: Floats = left - right
     if theta.absolute:
         difference = np.abs(difference)
     compare = _COMPARISONS[theta.op]
