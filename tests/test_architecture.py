@@ -17,7 +17,9 @@ ROOMS = ["core", "cql", "plan", "engine", "replay", "experiments", "cli"]
 """From the top of the house to its ground floor: a room may use those before it."""
 
 HOMES = {
+    "calculator": "core",
     "errors": "core",
+    "intake": "core",
     "options": "core",
     "files": "core",
     "cql": "cql",

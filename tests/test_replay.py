@@ -74,3 +74,23 @@ def test_times_in_different_units_are_equal() -> None:
     micros = pa.table({"ts": [0], "y": pa.array([1_000_000], pa.time64("us"))})
     text = "SELECT a.x FROM a [NOW], b [NOW] WHERE a.x = b.y"
     assert thalweg.replay(text, {"a": seconds, "b": micros}).num_rows == 1
+
+
+def test_what_is_finer_than_microseconds_is_cut() -> None:
+    import pyarrow as pa
+
+    left = pa.table({"ts": [0, 0], "x": pa.array([1500, 2000], pa.timestamp("ns"))})
+    right = pa.table({"ts": [0], "y": pa.array([2999], pa.timestamp("ns"))})
+    for text in (
+        "SELECT a.x FROM a [NOW], b [NOW] WHERE a.x = b.y",
+        "SELECT a.x FROM a [NOW], b [NOW] WHERE a.x >= b.y",
+    ):
+        assert thalweg.replay(text, {"a": left, "b": right})["x"].cast("int64").to_pylist() == [2]
+
+
+def test_strings_laid_out_as_views_are_strings() -> None:
+    import pyarrow as pa
+
+    views = pa.table({"ts": [0], "k": pa.array(["x"], pa.string_view()), "v": pa.array([b"y"], pa.binary_view())})
+    text = "SELECT a.k, b.v FROM a [NOW], b [NOW] WHERE a.k = b.k AND a.v = b.v"
+    assert thalweg.replay(text, {"a": views, "b": views}).to_pylist() == [{"k": "x", "v": b"y"}]

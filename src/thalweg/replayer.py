@@ -18,6 +18,7 @@ from thalweg.engine.compilation import ready_kernels
 from thalweg.engine.kernels.join import FOREVER
 from thalweg.engine.payload import TablePayload
 from thalweg.errors import InputError, OptionError, PlanError, QueryError, ThalwegError
+from thalweg.intake import as_table
 from thalweg.options import Options
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.search import rank
@@ -132,7 +133,7 @@ def run(
 ) -> ReplayResult:
     """Like :func:`replay`, with a summary; ``query`` picks one of several named queries of the text."""
     chosen = Options.of(options)
-    tables = {name: _table(name, table) for name, table in streams.items()}
+    tables = {name: as_table(name, table) for name, table in streams.items()}
     catalog = {name: language.Source(table.schema, _time_column(name, table, time)) for name, table in tables.items()}
     bound = _pick(language.bind(cql, catalog), query)
     return _Replay(bound, tables, chosen, transitions or ()).run(progress)
@@ -259,18 +260,6 @@ def _batch(stream: Arrivals, start: int, end: int) -> Batch | None:
     if start == end:
         return None
     return Batch(stream.slice(start, end), stream.times[start:end], stream.rows[start:end])
-
-
-def _table(name: str, table: Any) -> pa.Table:
-    if isinstance(table, pa.Table):
-        return table
-    try:
-        return pa.table(table)
-    except (TypeError, ValueError, pa.ArrowException) as error:
-        raise InputError(
-            f"stream '{name}' is a {type(table).__name__} that cannot be read as a table ({error}). "
-            "Pass a pyarrow Table, a data frame, or a mapping of columns."
-        ) from error
 
 
 def _time_column(name: str, table: pa.Table, time: str | Mapping[str, str]) -> str:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from tests.cases import TIME, Case
 from tests.lifetimes import contradictory
 from tests.oracle import expected, normalised_table
+from tests.properties.predicates import EdgeKind
 from tests.properties.settings import randomized
 from tests.properties.strategies import ALL_WINDOWS, Profile, cases
 from thalweg.arrivals import Arrivals, arrivals
@@ -26,7 +27,7 @@ from thalweg.engine.bucket import Bucket, open_bucket
 from thalweg.plan import JoinGraph, Statistics, choose_plan, resolve_plan
 from thalweg.plan.tree import Plan
 
-EDGES = ("key", "key", "key", "composite", "theta", "time")
+EDGES: tuple[EdgeKind, ...] = ("key", "key", "key", "composite", "theta", "time")
 JOINS = Profile(
     sizes=(1, 2, 3, 3, 4),
     edges=EDGES,

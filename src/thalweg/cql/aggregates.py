@@ -12,12 +12,12 @@ from typing import cast
 import pyarrow as pa
 from sqlglot import exp
 
+from thalweg.cql.expression_types import TIME_COLUMN
 from thalweg.cql.expressions import Expressions
 from thalweg.cql.functions import is_aggregate
 from thalweg.cql.nodes import ContinuousSelect, as_expression, grouped, rewrite
 from thalweg.cql.query import AggregateCall, AggregateFunction, Aggregation, Projection
 from thalweg.cql.rendering import render, shorten
-from thalweg.cql.sandbox import TIME_COLUMN
 from thalweg.cql.select_list import Item
 from thalweg.cql.types import describe, family, is_numeric
 from thalweg.errors import BindError

@@ -9,13 +9,13 @@ from sqlglot import exp
 from thalweg.cql.aggregates import Aggregator, is_aggregated
 from thalweg.cql.classes import attribute_classes
 from thalweg.cql.difference import bind_difference
+from thalweg.cql.expression_types import Types
 from thalweg.cql.expressions import Expressions
 from thalweg.cql.locations import SourceText
 from thalweg.cql.nodes import ContinuousSelect, Difference, as_expression
 from thalweg.cql.parser import Statement, parse, too_deep
 from thalweg.cql.predicates import Splitter
 from thalweg.cql.query import Aggregation, AttributeClass, Output, Projection, Query
-from thalweg.cql.sandbox import Sandbox, Types
 from thalweg.cql.scope import Scope, Source, open_streams
 from thalweg.cql.select_list import Item, select_list
 from thalweg.cql.stream_refs import stream_refs
@@ -37,17 +37,16 @@ def bind(text: str, catalog: Mapping[str, Source]) -> tuple[Query, ...]:
     source = SourceText(text)
     try:
         statements = parse(text)
-        with Sandbox() as sandbox:
-            return tuple(_bind(statement, catalog, source, sandbox) for statement in statements)
+        return tuple(_bind(statement, catalog, source) for statement in statements)
     except RecursionError as error:
         raise too_deep() from error
 
 
-def _bind(statement: Statement, catalog: Mapping[str, Source], source: SourceText, sandbox: Sandbox) -> Query:
+def _bind(statement: Statement, catalog: Mapping[str, Source], source: SourceText) -> Query:
     tree = statement.tree
     selects = [tree.this, *tree.expressions] if isinstance(tree, Difference) else [tree]
     streams = open_streams([item for select in selects for item in select.args["streams"]], catalog, source)
-    types = Types(sandbox, source, {stream.alias: stream.schema for stream in streams})
+    types = Types(source, {stream.alias: stream.schema for stream in streams})
     if isinstance(tree, Difference):
         return bind_difference(statement, tree, Scope(streams, source), types)
     return _bind_join(statement, tree, Expressions(Scope(streams, source), types))

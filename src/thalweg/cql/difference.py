@@ -9,12 +9,12 @@ import pyarrow as pa
 from sqlglot import exp
 
 from thalweg.cql.aggregates import is_aggregated
+from thalweg.cql.expression_types import Types
 from thalweg.cql.expressions import Expressions
 from thalweg.cql.nodes import ContinuousSelect, Difference, as_expression
 from thalweg.cql.parser import Statement
 from thalweg.cql.predicates import HASHABLE, Split, Splitter
 from thalweg.cql.query import AttributeClass, Output, Projection, Query
-from thalweg.cql.sandbox import Types
 from thalweg.cql.scope import Scope
 from thalweg.cql.select_list import Item, select_list
 from thalweg.cql.stream_refs import stream_refs

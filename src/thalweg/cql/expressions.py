@@ -19,10 +19,10 @@ import pyarrow as pa
 from sqlglot import exp
 
 from thalweg.cql.durations import measure, unit_us, whole_units
+from thalweg.cql.expression_types import TIME_COLUMN, Types
 from thalweg.cql.functions import check_expression, is_aggregate, is_result_time
 from thalweg.cql.nodes import as_expression, rewrite
 from thalweg.cql.rendering import render, shorten
-from thalweg.cql.sandbox import TIME_COLUMN, Types
 from thalweg.cql.scope import Scope
 from thalweg.cql.types import cast_to, common, describe, family
 from thalweg.errors import BindError, OptionError, UnsupportedError

@@ -70,7 +70,8 @@ def spread(values: Int64s) -> Int64s:
     A multiple of the golden ratio is spread evenly in its high bits (Fibonacci hashing); swapping the bytes puts
     those below. Not good enough where several codes are combined to one hash.
     """
-    return (values.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)).byteswap().view(np.int64)
+    bits = values.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    return bits.byteswap(inplace=True).view(np.int64)
 
 
 def exact(kind: pa.DataType) -> bool:
@@ -210,7 +211,7 @@ class StreamEncoder:
 
     def _fetch(self, source: _Input, table: pa.Table, computed: pa.Table) -> pa.Array:
         column = computed.column(source.name) if source.computed else table.column(source.name)
-        return column.combine_chunks()
+        return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def _operand(array: pa.Array, theta: Theta) -> Int64s:

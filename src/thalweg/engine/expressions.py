@@ -8,18 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from sqlglot import exp
 
+from thalweg.calculator import calculator
 from thalweg.cql import render
 from thalweg.cql.query import Query
 from thalweg.errors import InputError
-
-if TYPE_CHECKING:
-    import duckdb
 
 ColumnKey = tuple[str, str]
 """(alias, column) of a bound expression; the alias is empty for columns of the engine's own."""
@@ -64,33 +60,10 @@ class Scalar:
 
 
 class Expressions:
-    """Compiles and evaluates scalar expressions.
-
-    The connection sees the one table it is given and nothing else: no files, no network,
-    no other databases. One thread, because the engine around it uses one core.
-    """
+    """Compiles and evaluates scalar expressions."""
 
     def __init__(self, names: Mapping[ColumnKey, str]) -> None:
         self._names = names
-
-    @cached_property
-    def _connection(self) -> duckdb.DuckDBPyConnection:
-        """Opened when first needed: many queries compute nothing, and it takes some 15 ms."""
-        import duckdb
-
-        connection = duckdb.connect(
-            ":memory:",
-            config={
-                "threads": 1,
-                "enable_external_access": False,
-                "autoload_known_extensions": False,
-                "autoinstall_known_extensions": False,
-                "python_enable_replacements": False,
-            },
-        )
-        connection.execute("SET TimeZone = 'UTC'")
-        connection.execute("SET lock_configuration = true")
-        return connection
 
     def compile(self, outputs: Sequence[tuple[str, exp.Expression]]) -> Scalar:
         """Expressions with their output names, ready to be evaluated many times."""
@@ -107,14 +80,15 @@ class Expressions:
             table = table.append_column("none", pa.nulls(table.num_rows, pa.bool_()))
         import duckdb
 
-        self._connection.register("input", table)
+        connection = calculator()
+        connection.register("input", table)
         try:
-            return self._connection.sql(scalar.sql).to_arrow_table()
+            return connection.sql(scalar.sql).to_arrow_table()
         except duckdb.Error as error:
             reason = str(error).split("\n")[0]
             raise InputError(f"{scalar.text} cannot be computed for some row: {reason}") from error
         finally:
-            self._connection.unregister("input")
+            connection.unregister("input")
 
     def _text(self, expression: exp.Expression) -> str:
         def rename(node: exp.Expression) -> exp.Expression:

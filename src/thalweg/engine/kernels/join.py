@@ -610,7 +610,7 @@ def run_straight(
             coming[s] = tuples[at[s]]
     met_row = np.empty((n, MEETINGS), np.int64)
     met_time, met_expiry = np.empty((n, MEETINGS), np.int64), np.empty((n, MEETINGS), np.int64)
-    candidates, met, turn = np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64)
+    candidates, met = np.zeros(n, np.int64), np.zeros(n, np.int64)
     outputs, watermark = registers[R_OUTPUTS], registers[R_WATERMARK]
     taken, looked, results = 0, 0, 0
     stop, store = FINISHED, 0
@@ -671,25 +671,30 @@ def run_straight(
                     break
                 if combinations > 0:
                     met_row[s, 0], met_time[s, 0], met_expiry[s, 0], met[s] = tuples[new + ROW], now, expiry, 1
-                    turn[:] = 0
-                    x = 0
-                    while x >= 0:
-                        reached, lasting = now, expiry
-                        for x in range(n):
-                            reached = max(reached, met_time[x, turn[x]])
-                            lasting = min(lasting, met_expiry[x, turn[x]])
-                            output[2 + x, outputs] = met_row[x, turn[x]]
-                        output[0, outputs] = reached
-                        output[1, outputs] = lasting
-                        if reached < lasting:
-                            outputs += 1
-                            results += 1
-                        x = n - 1
-                        while x >= 0 and turn[x] + 1 == met[x]:
-                            turn[x] = 0
-                            x -= 1
-                        if x >= 0:
-                            turn[x] += 1
+                    filled = outputs + combinations
+                    for r in range(outputs, filled):
+                        output[0, r], output[1, r] = now, expiry
+                    repeat = combinations
+                    for x in range(n):
+                        repeat //= met[x]
+                        r = outputs
+                        while r < filled:
+                            for i in range(met[x]):
+                                for _ in range(repeat):
+                                    output[0, r] = max(output[0, r], met_time[x, i])
+                                    output[1, r] = min(output[1, r], met_expiry[x, i])
+                                    output[2 + x, r] = met_row[x, i]
+                                    r += 1
+                    if in_order:
+                        outputs = filled
+                        results += combinations
+                    else:
+                        for r in range(outputs, filled):
+                            if output[0, r] < output[1, r]:
+                                for i in range(n + 2):
+                                    output[i, outputs] = output[i, r]
+                                outputs += 1
+                                results += 1
             # 3. Insert.
             word = start + (sequence & wrap) * step
             for i in range(prefix):

@@ -1,7 +1,8 @@
-"""The connection that judges expressions can compute and nothing else."""
+"""The connections that evaluate and judge expressions can compute and nothing else."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
@@ -9,10 +10,11 @@ import pyarrow as pa
 import pytest
 
 from tests.cql.catalog import CATALOG
+from thalweg.calculator import calculator, judge
 from thalweg.cql import bind
-from thalweg.cql.sandbox import Sandbox
 
 
+@pytest.mark.parametrize("connect", [calculator, judge])
 @pytest.mark.parametrize(
     "statement",
     [
@@ -26,13 +28,15 @@ from thalweg.cql.sandbox import Sandbox
         "SELECT * FROM secret_table",
     ],
 )
-def test_nothing_outside_can_be_reached(statement: str, tmp_path: Path) -> None:
+def test_nothing_outside_can_be_reached(
+    connect: Callable[[], duckdb.DuckDBPyConnection], statement: str, tmp_path: Path
+) -> None:
     file = tmp_path / "secret.csv"
     file.write_text("a\n1\n")
     secret_table = pa.table({"a": [1]})
     assert secret_table.num_rows == 1
-    with Sandbox() as sandbox, pytest.raises(duckdb.Error):
-        sandbox.connection.execute(statement.format(file=file)).fetchall()
+    with pytest.raises(duckdb.Error):
+        connect().execute(statement.format(file=file)).fetchall()
     assert file.read_text() == "a\n1\n"
 
 
@@ -43,6 +47,6 @@ def test_constants_that_would_be_large_are_not_computed() -> None:
     assert query.select[0].type == pa.string()
 
 
-def test_the_sandbox_opens_only_for_expressions_that_need_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Sandbox, "connection", property(lambda sandbox: pytest.fail("the sandbox was opened")))
+def test_types_are_asked_for_only_for_expressions_that_need_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("thalweg.cql.expression_types.judge", lambda: pytest.fail("the judge was asked"))
     bind("SELECT px, sym FROM trades [NOW] WHERE px > 1.5 AND NOT (sym = 'x' OR qty <> 3)", CATALOG)

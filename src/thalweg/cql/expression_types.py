@@ -1,65 +1,24 @@
-"""DuckDB as the judge of expressions: their types, and the values of constant ones.
-
-The connection sees empty tables of the streams' schemas and nothing else: no files, no
-network, no extensions, and no way for a text to change that. Its optimizer is off, so
-that finding a type never computes anything.
-"""
+"""The types of expressions, and the values of constant ones, as DuckDB judges them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel, SqlglotError
 
+from thalweg.calculator import judge
 from thalweg.cql.locations import SourceText
 from thalweg.cql.rendering import render, shorten
 from thalweg.cql.types import MAX_DIGITS, canonical, common
 from thalweg.errors import BindError
 
-if TYPE_CHECKING:
-    import duckdb
-
 TIME_COLUMN = "__time"
 """The column that ``RESULT_TIME()`` stands for."""
 
-_CONFIG: dict[str, str | bool | int | float | list[str]] = {
-    "enable_external_access": "false",
-    "autoload_known_extensions": "false",
-    "autoinstall_known_extensions": "false",
-    "threads": "1",
-    "memory_limit": "256MB",  # far more than types and constants need
-}
-
-
 _COMPARISONS = frozenset({exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ})
-
-
-class Sandbox:
-    """A connection that can only compute, opened when it is first needed (that takes some 15 ms)."""
-
-    def __init__(self) -> None:
-        self._connection: duckdb.DuckDBPyConnection | None = None
-
-    def __enter__(self) -> Sandbox:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        if self._connection is not None:
-            self._connection.close()
-
-    @property
-    def connection(self) -> duckdb.DuckDBPyConnection:
-        if self._connection is None:
-            import duckdb  # here, because importing it takes a tenth of a second
-
-            self._connection = duckdb.connect(":memory:", config=_CONFIG)
-            self._connection.execute("SET TimeZone = 'UTC'")
-            self._connection.execute("PRAGMA disable_optimizer")
-            self._connection.execute("SET lock_configuration = true")
-        return self._connection
 
 
 class Types:
@@ -71,12 +30,10 @@ class Types:
 
     def __init__(
         self,
-        sandbox: Sandbox,
         source: SourceText,
         streams: Mapping[str, pa.Schema],
         free: Mapping[str, pa.DataType] | None = None,
     ) -> None:
-        self._sandbox = sandbox
         self._source = source
         self._streams = streams
         self._free = {TIME_COLUMN: pa.timestamp("us"), **(free or {})}
@@ -84,7 +41,7 @@ class Types:
 
     def with_columns(self, free: Mapping[str, pa.DataType]) -> Types:
         """The same streams, with these columns besides."""
-        return Types(self._sandbox, self._source, self._streams, free)
+        return Types(self._source, self._streams, free)
 
     def prime(self, expressions: Iterable[exp.Expr]) -> None:
         """Find the types of many expressions at once; errors wait until one is asked for."""
@@ -115,7 +72,7 @@ class Types:
         """The value of an expression without columns."""
         text = self._text(expression)
         try:
-            return self._sandbox.connection.execute(f"SELECT {text}").fetchall()[0][0]
+            return judge().execute(f"SELECT {text}").fetchall()[0][0]
         except self._errors() as error:
             raise self._complaint(expression, error) from error
 
@@ -160,10 +117,10 @@ class Types:
             free += "_"
         relations = []
         for number, (alias, fields) in enumerate(columns.items()):
-            self._sandbox.connection.register(f"__s{number}", pa.schema(list(fields.items())).empty_table())
+            judge().register(f"__s{number}", pa.schema(list(fields.items())).empty_table())
             relations.append(f"__s{number} AS {exp.to_identifier(alias or free, quoted=True).sql(dialect='duckdb')}")
         items = ", ".join(f"{self._text(e)} AS c{number}" for number, e in enumerate(expressions))
-        result = self._sandbox.connection.sql(f"SELECT {items} FROM {', '.join(relations)}")  # noqa: S608 - texts come from checked trees
+        result = judge().sql(f"SELECT {items} FROM {', '.join(relations)}")  # noqa: S608 - texts come from checked trees
         return [canonical(field.type) for field in result.to_arrow_table().schema]
 
     def _complaint(self, expression: exp.Expr, error: Exception) -> BindError:
