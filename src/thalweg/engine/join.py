@@ -73,7 +73,7 @@ class JoinEngine:
     them; :meth:`transition` at any point between two calls of advance.
     """
 
-    def __init__(self, query: Query, plan: Plan, rank: Rank | None = None) -> None:
+    def __init__(self, query: Query, plan: Plan, rank: Rank | None = None, *, timed: bool = True) -> None:
         self.graph = JoinGraph.of(query)
         self.layouts: tuple[StreamLayout, ...] = layouts(query)
         self._memory = Memory()
@@ -81,6 +81,7 @@ class JoinEngine:
         self._thetas = theta_tables(query.thetas, self.layouts)
         self._streams = np.zeros((n, k.STREAM_FIELDS), np.int64)
         self._in_order = True
+        self._timed = timed
         self._straight = False
         self._partitions = [0] * n
         self._links: list[dict[tuple[int, ...], int]] = [{} for _ in range(n)]
@@ -126,7 +127,8 @@ class JoinEngine:
         """Process up to ``limit`` of the offered tuples; yields blocks of results.
 
         A block has a row per result: its time, its expiry, and the row number of each stream's tuple. It is
-        good until the next one is asked for.
+        good until the next one is asked for. (Times and expiries of an engine that is not ``timed`` mean
+        nothing, unless the tuples came out of order.)
         """
         done = int(self._counters[k.C_TUPLES])
         end = np.iinfo(np.int64).max if limit is None else done + limit
@@ -169,6 +171,7 @@ class JoinEngine:
                 self._output,
                 self._counters,
                 self._in_order,
+                self._timed,
                 limit,
             )
         return k.run(

@@ -22,7 +22,7 @@ from thalweg.engine.join import JoinEngine, StoreSize, Work
 from thalweg.engine.kernels.join import FOREVER, NEVER, ROW
 from thalweg.engine.outputs import Emitter, emitter
 from thalweg.engine.payload import Payload, Rows
-from thalweg.engine.results import Verdict, engine_columns, payload_columns
+from thalweg.engine.results import Verdict, engine_columns, needs_times, payload_columns
 from thalweg.plan.program import Rank
 from thalweg.plan.tree import Plan
 
@@ -42,7 +42,7 @@ class JoinBucket:
         self._waiting = Waiting([encoder.layout.width for encoder in self._encoders])
         self._watermark = NEVER
         self._in_order = True
-        self._engine = JoinEngine(query, plan, rank)
+        self._engine = JoinEngine(query, plan, rank, timed=needs_times(query))
         self._nothing = np.zeros((0, 2 + len(query.streams)), np.int64)
         self._verdict = Verdict(query, expressions)
         self._emitter: Emitter = emitter(query, expressions, self._payloads)

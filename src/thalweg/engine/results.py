@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from thalweg.cql.query import Projection, Query
+from thalweg.cql.query import Output, Projection, Query
 from thalweg.engine.encoding import exact
 from thalweg.engine.expressions import ColumnKey, Expressions, Scalar, columns_of, physical_names, plain_column
 from thalweg.engine.kernels.join import Int64s
@@ -38,6 +38,13 @@ def undecided(query: Query) -> list[exp.Expression]:
                 equal = exp.NullSafeEQ if attribute.null_safe else exp.EQ
                 predicates += [equal(this=members[0].copy(), expression=other.copy()) for other in members[1:]]
     return predicates
+
+
+def needs_times(query: Query) -> bool:
+    """Whether the time of a result, or the end of its life, plays a part in what is emitted."""
+    if query.output is Output.DSTREAM or query.aggregation is not None:
+        return True
+    return TIME in columns_of([*(projection.expression for projection in query.select), *query.residual])
 
 
 def payload_columns(query: Query) -> list[list[str]]:

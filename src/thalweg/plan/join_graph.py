@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from thalweg.cql.query import Query
+from thalweg.cql.query import Query, RangeWindow
 from thalweg.plan.tree import Node
 
 
@@ -21,20 +21,22 @@ class JoinGraph:
         streams: how many there are.
         classes: the members of each attribute class.
         thetas: the two streams of each theta predicate.
+        straight: all streams meet by one key in RANGE windows, and nothing else is asked of them.
 
     """
 
     streams: int
     classes: tuple[Node, ...] = ()
     thetas: tuple[Node, ...] = ()
+    straight: bool = False
 
     @staticmethod
     def of(query: Query) -> JoinGraph:
-        return JoinGraph(
-            len(query.streams),
-            tuple(frozenset(c.members) for c in query.classes),
-            tuple(frozenset((t.left.stream, t.right.stream)) for t in query.thetas),
-        )
+        classes = tuple(frozenset(c.members) for c in query.classes)
+        thetas = tuple(frozenset((t.left.stream, t.right.stream)) for t in query.thetas)
+        ranges = all(isinstance(ref.window, RangeWindow) for ref in query.streams)
+        straight = ranges and not thetas and [len(members) for members in classes] == [len(query.streams)]
+        return JoinGraph(len(query.streams), classes, thetas, straight)
 
     def carried(self, node: Node) -> frozenset[int]:
         """The attribute classes that some stream of ``node`` carries."""

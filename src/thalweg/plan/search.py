@@ -44,7 +44,8 @@ def choose_plan(
     if graph.streams == 1:
         return TreePlan(Leaf(0))
     estimator = Estimator(graph, statistics, costs)
-    if states == "none":
+    if states == "none" or (states == "auto" and graph.straight and graph.streams > 2):
+        # A straight join looks into every window once per tuple, not per partial result: no state could save it work.
         return best_linear(estimator)[1]
     pipeline = best_tree(estimator)
     if states == "all":

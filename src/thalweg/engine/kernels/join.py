@@ -35,6 +35,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from thalweg.engine.kernels.prefetch import prefetch
+
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 Int64s = NDArray[np.int64]
 Float64s = NDArray[np.float64]
@@ -47,6 +49,8 @@ NO_ROW = -1
 """The row number of a tuple that can join nothing; it may still count in a ROWS window."""
 GREATEST = 2**63 - 1
 MEETINGS = 64
+LOOK_AHEAD = 2
+"""How many tuples of its stream before its turn the cache line that a tuple will look up is asked for."""
 """Partners of one window that a straight program looks at together."""
 
 # A tuple of a base window; then its codes, operands, [partition, newer, alive], links.
@@ -586,6 +590,7 @@ def run_straight(
     output: Int64s,
     counters: Int64s,
     in_order: bool,
+    timed: bool,
     limit: int,
 ) -> tuple[int, int]:
     """What :func:`run` does, for programs that only look up base RANGE windows by one key: an M-Join in a tight loop.
@@ -595,7 +600,8 @@ def run_straight(
     machine, so either can go on where the other stopped; a tuple with more combinations of partners
     than the output could ever hold is CROWDED, and left to the other.
 
-    Args are those of :func:`run`, without the tables that no such program needs.
+    Args are those of :func:`run`, without the tables that no such program needs. Unless results
+    are to be ``timed``, those of tuples in order come without time and expiry.
     """
     n, room = streams.shape[0], output.shape[1]
     region, mask, stride = streams[:, S_REGION].copy(), streams[:, S_MASK].copy(), streams[:, S_STRIDE].copy()
@@ -622,6 +628,9 @@ def run_straight(
         if now == FOREVER:
             break
         new, prefix = at[s], streams[s, S_PREFIX]
+        soon = new + LOOK_AHEAD * prefix
+        if soon < end[s]:
+            prefetch(mem, heads[s] + (tuples[soon + field[s]] & head_mask[s]) * span[s])
         if in_order:
             watermark = now
         if tuples[new + ROW] >= 0:
@@ -672,19 +681,29 @@ def run_straight(
                 if combinations > 0:
                     met_row[s, 0], met_time[s, 0], met_expiry[s, 0], met[s] = tuples[new + ROW], now, expiry, 1
                     filled = outputs + combinations
-                    for r in range(outputs, filled):
-                        output[0, r], output[1, r] = now, expiry
                     repeat = combinations
-                    for x in range(n):
-                        repeat //= met[x]
-                        r = outputs
-                        while r < filled:
-                            for i in range(met[x]):
-                                for _ in range(repeat):
-                                    output[0, r] = max(output[0, r], met_time[x, i])
-                                    output[1, r] = min(output[1, r], met_expiry[x, i])
-                                    output[2 + x, r] = met_row[x, i]
-                                    r += 1
+                    if in_order and not timed:
+                        for x in range(n):
+                            repeat //= met[x]
+                            r = outputs
+                            while r < filled:
+                                for i in range(met[x]):
+                                    for _ in range(repeat):
+                                        output[2 + x, r] = met_row[x, i]
+                                        r += 1
+                    else:
+                        for r in range(outputs, filled):
+                            output[0, r], output[1, r] = now, expiry
+                        for x in range(n):
+                            repeat //= met[x]
+                            r = outputs
+                            while r < filled:
+                                for i in range(met[x]):
+                                    for _ in range(repeat):
+                                        output[0, r] = max(output[0, r], met_time[x, i])
+                                        output[1, r] = min(output[1, r], met_expiry[x, i])
+                                        output[2 + x, r] = met_row[x, i]
+                                        r += 1
                     if in_order:
                         outputs = filled
                         results += combinations
