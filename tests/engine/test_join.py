@@ -25,7 +25,6 @@ from thalweg.cql.query import (
 )
 from thalweg.engine.encoding import mix
 from thalweg.engine.join import JoinEngine
-from thalweg.engine.kernels.join import NO_ROW
 from thalweg.plan.tree import Join, Leaf, LinearPlan, Plan, Tree, TreePlan, state_nodes
 
 OPERATORS = {
@@ -176,7 +175,7 @@ def words(engine: JoinEngine, events: list[Tuple]) -> list[np.ndarray]:
         mine = [e for e in events if e.stream == s]
         matrix = np.zeros((len(mine), layout.width), np.int64)
         for row, event in zip(matrix, mine, strict=True):
-            row[:2] = event.time, event.row if event.joins else NO_ROW
+            row[:2] = event.time, event.row if event.joins else ~event.row
             for c, field in layout.codes.items():
                 row[field] = mix(np.array([event.keys[c]]))[0]
             for operand, field in layout.operands.items():

@@ -1,12 +1,15 @@
 """A bucket fed as a stream feeds it: batches cut anywhere, rows out of order, the plan changed between batches.
 
-The bucket keeps the payload itself here and must forget what is over; a replay hands it whole tables.
+The bucket keeps the payload itself here and must forget what is over; a replay hands it whole tables. And between any
+two batches it may be handed over, through an image, to another bucket that goes on in its place.
 """
 
 from __future__ import annotations
 
 import random
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +27,7 @@ from thalweg.cql import Source, bind
 from thalweg.cql.query import Query
 from thalweg.engine.batch import Batch
 from thalweg.engine.bucket import Bucket, open_bucket
+from thalweg.engine.image import mark_dirty, read_image, write_image
 from thalweg.plan import JoinGraph, Statistics, choose_plan, resolve_plan
 from thalweg.plan.tree import Plan
 
@@ -65,8 +69,9 @@ def check(case: Case, rng: random.Random) -> None:
     tables = case.tables()
     query = bind(case.cql(), {name: Source(table.schema, TIME) for name, table in tables.items()})[0]
     streams = arrivals([(ref.alias, tables[ref.stream], ref.time) for ref in query.streams], None)
-    bucket = open_bucket(query, some_plan(query, case, rng))
-    answer = pa.concat_tables([query.schema.empty_table(), *feed(bucket, query, case, streams, rng)])
+    with tempfile.TemporaryDirectory() as directory:
+        host = Host(query, case, rng, Path(directory))
+        answer = pa.concat_tables([query.schema.empty_table(), *feed(host, query, case, streams, rng)])
     got, want = normalised_table(answer), expected(case)
     assert got == want, f"missing {want - got}\nextra {got - want}\n{case.cql()}"
 
@@ -81,7 +86,30 @@ def some_plan(query: Query, case: Case, rng: random.Random) -> Plan | None:
     return resolve_plan(rng.choice(texts), graph, query.aliases, statistics, case.states)
 
 
-def feed(bucket: Bucket, query: Query, case: Case, streams: list[Arrivals], rng: random.Random) -> Iterator[pa.Table]:
+class Host:
+    """Buckets of one query, of which the one that was used last is handed over to any other, old or new."""
+
+    def __init__(self, query: Query, case: Case, rng: random.Random, directory: Path) -> None:
+        self._query, self._case, self._rng = query, case, rng
+        self._directory = directory
+        self._often = rng.choice([0.0, 0.3, 1.0])
+        self._buckets = [self._open()]
+        self.bucket = self._buckets[0]
+
+    def _open(self) -> Bucket:
+        return open_bucket(self._query, some_plan(self._query, self._case, self._rng))
+
+    def hand_over(self, stamp: str) -> None:
+        if self._rng.random() < self._often:
+            write_image(self._directory, self.bucket, stamp)
+            if self._rng.random() < 0.5:
+                self._buckets.append(self._open())
+            self.bucket = self._rng.choice([self._buckets[-1], *self._buckets])
+            assert read_image(self._directory, self.bucket, stamp)
+            mark_dirty(self._directory)
+
+
+def feed(host: Host, query: Query, case: Case, streams: list[Arrivals], rng: random.Random) -> Iterator[pa.Table]:
     """Rows in an order that strays from time by up to ``disorder``; rows of one stream and time stay in order."""
     span = max([1, *(int(s.times[-1] - s.times[0]) for s in streams if len(s))])
     disorder = rng.choice([0.0, 0.1, 0.5]) * span
@@ -93,6 +121,7 @@ def feed(bucket: Bucket, query: Query, case: Case, streams: list[Arrivals], rng:
     ]
     arriving.sort(key=lambda row: row[0])
     while arriving:
+        bucket = host.bucket
         count = rng.choice([1, 3, 10, 40])
         batch, arriving = arriving[:count], arriving[count:]
         watermark = min([int(streams[s].times[i]) for _, s, i in arriving], default=2**61) - rng.choice([0, 1, 10**6])
@@ -105,7 +134,8 @@ def feed(bucket: Bucket, query: Query, case: Case, streams: list[Arrivals], rng:
             plan = some_plan(query, case, rng)
             assert plan is not None
             bucket.transition(plan)
-    yield from bucket.close()
+        host.hand_over(str(len(arriving)))
+    yield from host.bucket.close()
 
 
 def a_batch(stream: Arrivals, places: list[int]) -> Batch | None:

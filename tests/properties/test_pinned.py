@@ -50,10 +50,23 @@ INFINITE_NUMBERS = Case(
     where=(Cmp("<=", Arith("-", Col("A", "x"), Col("B", "x")), Lit(1.0, "double")),),
 )
 
+KEPT_BY_THE_OTHER_WINDOW = Case(
+    # A tuple of an unbounded window that can find no more partners is still part of a result.
+    streams=(
+        Stream("A", (("ts", "timestamp"), ("k", "int64")), ((1000000, 0),)),
+        Stream("B", (("ts", "timestamp"), ("k", "int64")), ((0, 0),)),
+    ),
+    items=(Item("A", "A", Range(None)), Item("B", "B", Range(8000000))),
+    select=(Out(ResultTime(), "rt"),),
+    where=(Cmp("=", Col("A", "k"), Col("B", "k")), Cmp("<", Col("B", "ts"), Col("A", "ts"))),
+    output="dstream",
+)
+
 PINNED: dict[str, Case] = {
     "a new entry must not hide that old ones are missing": JISC_LOSS,
     "a result leaves when the last batch pushes its row out": PUSHED_OUT_AT_THE_END,
     "differences of infinite numbers": INFINITE_NUMBERS,
+    "a result leaves an unbounded window when its other tuple does": KEPT_BY_THE_OTHER_WINDOW,
 }
 
 

@@ -30,10 +30,8 @@ class TimeFrame:
         their last partner has come, because it speaks of results that leave.
         """
         window = self.windows[stream]
-        if is_current and isinstance(window, RowsWindow):
-            return None
-        if is_current and isinstance(window, RangeWindow) and (window.width_us is not None or len(self.windows) == 1):
-            return window.width_us
+        if is_current:
+            return None if isinstance(window, RowsWindow) else window.width_us
         latest = latest_partner(self.differences, stream)
         return None if latest is None else latest + 1
 

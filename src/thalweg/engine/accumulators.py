@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -43,6 +44,8 @@ class Sides:
 
 class Accumulator(ABC):
     """The memory of one aggregate call: what each result contributed, and the value of each group."""
+
+    __image__: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, call: AggregateCall) -> None:
         self.call = call
@@ -81,6 +84,8 @@ class CountResults(Accumulator):
 
 class CountValues(Accumulator):
     """COUNT(x): the values that are not NULL. Sums need to know this too."""
+
+    __image__: ClassVar[tuple[str, ...]] = ("_slot_valid", "_counts")
 
     def __init__(self, call: AggregateCall) -> None:
         super().__init__(call)

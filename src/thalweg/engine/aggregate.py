@@ -17,6 +17,7 @@ without results is forgotten and its number given to another.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -47,6 +48,8 @@ class RunningAggregation:
     small numbers, free again once their result has left. All events of an instant come in one call, and
     every call is later than those before it; a result enters before it leaves.
     """
+
+    __image__: ClassVar = ("_accumulators", "_keys", "_slot_group", "_alive", "_mark", "_now")
 
     def __init__(self, aggregation: Aggregation, output: Output) -> None:
         """Start with no results; an aggregate that has no meaning for its argument's type is an UnsupportedError."""
@@ -156,6 +159,8 @@ class RunningAggregation:
 
 class _GroupKeys:
     """The number of each group, and the keys of each number."""
+
+    __image__: ClassVar = ("_interner", "_place", "_columns")
 
     def __init__(self, types: Sequence[pa.DataType]) -> None:
         self.types = list(types)

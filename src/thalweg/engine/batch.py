@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from thalweg.engine.kernels.join import Int64s, T
+from thalweg.engine.layout import row_numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,8 @@ def in_time_order(words: Int64s) -> Int64s:
 class Waiting:
     """Tuples held back, per stream, until the watermark has passed them."""
 
+    __image__: ClassVar = ("_words",)
+
     def __init__(self, widths: list[int]) -> None:
         self._words: list[Int64s] = [np.zeros((0, width), np.int64) for width in widths]
 
@@ -57,4 +61,4 @@ class Waiting:
     def oldest_rows(self, field: int) -> list[int]:
         """Per stream, the least row number, found in this field, of what waits."""
         rows = [words[:, field] for words in self._words]
-        return [int(mine[mine >= 0].min(initial=np.iinfo(np.int64).max)) for mine in rows]
+        return [int(row_numbers(mine).min(initial=np.iinfo(np.int64).max)) for mine in rows]

@@ -14,6 +14,7 @@ import pyarrow as pa
 from thalweg.cql.query import Query
 from thalweg.engine.batch import Batch
 from thalweg.engine.difference_bucket import DifferenceBucket
+from thalweg.engine.image import ImageTag
 from thalweg.engine.join import StoreSize, Work
 from thalweg.engine.join_bucket import JoinBucket
 from thalweg.engine.payload import Rows
@@ -28,6 +29,8 @@ class Bucket(Protocol):
     :meth:`advance` may go in as many parts as one likes; :meth:`transition` is possible between
     any two calls.
     """
+
+    image: ImageTag
 
     def offer(self, batches: Sequence[Batch | None], watermark: int | None = None) -> None:
         """Hand over new rows of each stream.
@@ -47,6 +50,9 @@ class Bucket(Protocol):
 
     def transition(self, plan: Plan, rank: Rank | None = None) -> None:
         """Run under another plan from the next row on; the answer stays what it is."""
+
+    def oldest_rows(self) -> list[int]:
+        """Per stream, a row number below which no row is needed any more."""
 
     def sizes(self) -> list[StoreSize]:
         """What every store holds."""

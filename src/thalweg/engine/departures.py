@@ -12,6 +12,7 @@ still come that changes it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -34,6 +35,8 @@ class Events:
 
 class Departures:
     """The pool of results that have entered, or will, and have not left."""
+
+    __image__: ClassVar = ("_enter", "_leave", "_slot", "_entered", "_rows", "_free", "_slots", "_new")
 
     def __init__(self, streams: int) -> None:
         self._enter = np.zeros(0, np.int64)

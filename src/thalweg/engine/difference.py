@@ -11,6 +11,8 @@ one batch).
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from thalweg.cql.query import Output, RangeWindow, Window
@@ -25,6 +27,8 @@ END_OF_INPUT = kernels.FOREVER
 
 class SetDifference:
     """Stream 0 minus all others; ``windows`` in the order of the query."""
+
+    __image__: ClassVar = ("_records", "_key_directory", "_queue_directory", "_watermark")
 
     def __init__(self, windows: tuple[Window, ...], output: Output) -> None:
         self._entering = output is Output.ISTREAM
@@ -83,13 +87,12 @@ class SetDifference:
         codes: Int64s = keys[keys[:, kernels.CODE] != NOTHING, kernels.CODE]
         return codes
 
-    @property
-    def rows(self) -> Int64s:
-        """The rows of stream 0 that may still be emitted."""
+    def oldest_rows(self) -> list[int]:
+        """Per stream, the least row number of the tuples held."""
         tuples = self._in_use(kernels.TUPLE)
-        members = (tuples[:, kernels.STREAM] == 0) & (tuples[:, kernels.OF_KEY] != NOTHING)
-        rows: Int64s = tuples[members, kernels.ROW]
-        return rows
+        oldest = np.full(len(self._window), np.iinfo(np.int64).max)
+        np.minimum.at(oldest, tuples[:, kernels.STREAM], tuples[:, kernels.ROW])
+        return [int(row) for row in oldest]
 
     def _in_use(self, role: int) -> Int64s:
         records = self._records[: self._records[POOL, kernels.USED]]

@@ -7,6 +7,7 @@ late must still block, so tuples wait until the watermark has passed them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +18,7 @@ from thalweg.cql.query import Query, RowsWindow
 from thalweg.engine.batch import Batch, Waiting
 from thalweg.engine.difference import END_OF_INPUT, SetDifference
 from thalweg.engine.expressions import Expressions, Scalar, physical_names
+from thalweg.engine.image import ImageTag
 from thalweg.engine.interner import Interner
 from thalweg.engine.join import StoreSize, Work
 from thalweg.engine.kernels.difference import Arrivals
@@ -33,6 +35,8 @@ _TIME, _ROW, _KEY, _PASSES, _HAS_KEY, _PARTITION, _WORDS = range(7)
 class DifferenceBucket:
     """See :class:`thalweg.engine.bucket.Bucket` for the order of calls."""
 
+    __image__: ClassVar = ("_payloads", "_keys", "_inputs", "_waiting", "_difference", "_tuples", "_results")
+
     def __init__(self, query: Query, payloads: Sequence[Rows] | None = None) -> None:
         expressions = Expressions(physical_names(query) | engine_columns(query))
         self._payloads: Sequence[Rows] = payloads or [
@@ -44,6 +48,7 @@ class DifferenceBucket:
         self._difference = SetDifference(tuple(ref.window for ref in query.streams), query.output)
         self._outputs = Outputs(query, expressions, query.select)
         self._query = query
+        self.image = ImageTag(query)
         self._tuples = 0
         self._results = 0
 
@@ -92,11 +97,12 @@ class DifferenceBucket:
     def work(self) -> Work:
         return Work(self._tuples, self._tuples, 0, 0, 0, self._results)
 
+    def oldest_rows(self) -> list[int]:
+        waiting, held = self._waiting.oldest_rows(_ROW), self._difference.oldest_rows()
+        return [min(rows) for rows in zip(waiting, held, strict=True)]
+
     def _forget(self) -> None:
-        waiting = self._waiting.oldest_rows(_ROW)
-        held = self._difference.rows
-        waiting[0] = int(held.min(initial=waiting[0]))
-        for payload, oldest in zip(self._payloads, waiting, strict=True):
+        for payload, oldest in zip(self._payloads, self.oldest_rows(), strict=True):
             payload.forget(oldest)
         if self._keys.due:
             self._keys.retain(np.concatenate([self._difference.keys, self._waiting.values(_KEY)]))
@@ -104,6 +110,8 @@ class DifferenceBucket:
 
 class _Input:
     """What the difference needs of one stream's rows."""
+
+    __image__: ClassVar = ("_partitions",)
 
     def __init__(self, query: Query, stream: int, expressions: Expressions, keys: Interner) -> None:
         ref = query.streams[stream]

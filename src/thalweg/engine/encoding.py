@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,7 @@ from sqlglot import exp
 from thalweg.cql.query import Query, RowsWindow, Theta
 from thalweg.engine.expressions import Expressions, Scalar, physical_names, plain_column
 from thalweg.engine.interner import Interner
-from thalweg.engine.kernels.join import NO_ROW, ROW, Float64s, Int64s, T
+from thalweg.engine.kernels.join import ROW, Float64s, Int64s, T
 from thalweg.engine.layout import layouts, sides
 from thalweg.errors import InputError
 
@@ -131,6 +131,8 @@ class _Input:
 class StreamEncoder:
     """Encodes the rows of one stream of a query."""
 
+    __image__: ClassVar = ("_partitions",)
+
     def __init__(self, query: Query, stream: int, expressions: Expressions) -> None:
         self._query = query
         self._ref = query.streams[stream]
@@ -168,7 +170,7 @@ class StreamEncoder:
         return self._input(member)
 
     def encode(self, table: pa.Table, times: Int64s, rows: Int64s) -> Int64s:
-        """A row of words per row of ``table``; what can join nothing has NO_ROW.
+        """A row of words per row of ``table``; what can join nothing has the complement of its row number.
 
         ``times`` are the event times of the rows, none missing, and ``rows`` their numbers.
         """
@@ -199,7 +201,7 @@ class StreamEncoder:
             columns = [self._fetch(source, table, computed) for source in self._partition_by]
             words[:, self.layout.partition] = self._partitions.codes(columns) if columns else 0
         if not joins.all():
-            words[~joins, ROW] = NO_ROW
+            words[~joins, ROW] = ~words[~joins, ROW]  # it may still count in a ROWS window
         return words
 
     def _compute(self, table: pa.Table) -> pa.Table:

@@ -6,6 +6,8 @@ Values become integers of the same order: directly, if they have at most 64 bits
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import pyarrow as pa
 
@@ -28,6 +30,8 @@ from thalweg.engine.kernels.aggregate import KEY, NOTHING, Heaps, Routed
 
 class Extremum(Accumulator):
     """MIN and MAX of values of at most 64 bits; MAX is the least in the reversed order."""
+
+    __image__: ClassVar[tuple[str, ...]] = ("_heaps",)
 
     def __init__(self, call: AggregateCall) -> None:
         super().__init__(call)
@@ -80,6 +84,8 @@ class RankedExtremum(Extremum):
     array work per result if there is any such value.
     """
 
+    __image__: ClassVar = ("_interner", "_slot_code", "_rank", "_codes", "_arrow_values")
+
     def __init__(self, call: AggregateCall) -> None:
         super().__init__(call)
         self._interner = Interner()
@@ -109,6 +115,14 @@ class RankedExtremum(Extremum):
         shown = np.full(len(values), None, np.object_)
         shown[~null] = self._values[values[~null] ^ self._flip]
         return pa.array(shown, self.call.type)
+
+    @property
+    def _arrow_values(self) -> pa.Array:
+        return pa.array(self._values, self.call.argument_type)
+
+    @_arrow_values.setter
+    def _arrow_values(self, values: pa.Array) -> None:
+        self._values = np.array(values.to_pylist(), np.object_)
 
     def _forget(self) -> None:
         """Drop the values that no result has, if there may be many."""

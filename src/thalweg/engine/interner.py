@@ -10,12 +10,15 @@ Cost: a batch is reduced to its distinct values by Arrow's hash tables; Python t
 distinct value once. Memory: :meth:`Interner.retain` forgets what is no longer in use once
 the number of values has doubled since it last did, so the table holds at most about twice
 the values in use and the price of a sweep is spread over as many insertions.
+
+A row of each value is kept in Arrow too: from it the table can be made again, exactly and for every type.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +28,7 @@ import pyarrow.compute as pc
 from thalweg.errors import InputError
 
 _SMALLEST_SWEEP = 1_024  # a table this small is not worth sweeping
+_MOST_PIECES = 64  # tables of known values before they are put together
 
 
 class Interner:
@@ -37,8 +41,11 @@ class Interner:
     [3, 1]
     """
 
+    __image__: ClassVar = ("_schema", "_known", "_free", "_sweep_at")
+
     def __init__(self) -> None:
         self._table: dict[Hashable, int] = {}
+        self._pieces: list[pa.Table] = []
         self._free: list[int] = []
         self._types: list[pa.DataType] | None = None
         self._sweep_at = _SMALLEST_SWEEP
@@ -69,7 +76,10 @@ class Interner:
                 f"({', '.join(map(str, self._types))}). Cast them to one type."
             )
         indices, values = _distinct(arrays)
-        return self._codes_of(values)[indices]
+        codes, new = self._codes_of(values)
+        if len(new):
+            self._remember(arrays, indices, codes, new)
+        return codes[indices]
 
     def retain(self, live_codes: npt.NDArray[np.int64]) -> bool:
         """Forget every value but those of ``live_codes``, if the table has doubled since the last time.
@@ -83,10 +93,14 @@ class Interner:
         live[live_codes] = True
         self._table = {value: code for value, code in self._table.items() if live[code]}
         self._free = [code for code in range(capacity - 1, -1, -1) if not live[code]]
+        known = self._known
+        if known is not None:
+            self._pieces = [known.filter(pa.array(live[known.column("code").to_numpy()]))]
         self._sweep_at = max(_SMALLEST_SWEEP, 2 * len(self._table))
         return True
 
-    def _codes_of(self, values: Sequence[Hashable]) -> npt.NDArray[np.int64]:
+    def _codes_of(self, values: Sequence[Hashable]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """The code of each value, and the positions of those that had none before."""
         lookup = self._table.get
         codes = np.array([lookup(value, -1) for value in values], np.int64)
         new = np.flatnonzero(codes < 0)
@@ -94,7 +108,44 @@ class Interner:
             fresh = self._fresh(len(new))
             self._table.update(zip([values[i] for i in new.tolist()], fresh, strict=True))
             codes[new] = fresh
-        return codes
+        return codes, new
+
+    def _remember(
+        self,
+        arrays: Sequence[pa.Array],
+        indices: npt.NDArray[np.int64],
+        codes: npt.NDArray[np.int64],
+        new: npt.NDArray[np.int64],
+    ) -> None:
+        """Keep a row of each new value."""
+        rows = np.empty(len(codes), np.int64)
+        rows[indices] = np.arange(len(indices))
+        columns = [_plain(array).take(pa.array(rows[new])) for array in arrays]
+        names = [*map(str, range(len(columns))), "code"]
+        self._pieces.append(pa.Table.from_arrays([*columns, pa.array(codes[new])], names))
+        if len(self._pieces) > _MOST_PIECES:
+            self._pieces = [pa.concat_tables(self._pieces).combine_chunks()]
+
+    @property
+    def _known(self) -> pa.Table | None:
+        return pa.concat_tables(self._pieces).combine_chunks() if self._pieces else None
+
+    @_known.setter
+    def _known(self, known: pa.Table | None) -> None:
+        self._pieces, self._table = [], {}
+        if known is not None:
+            *arrays, codes = (column.combine_chunks() for column in known.columns)
+            indices, values = _distinct(arrays)
+            self._table = {values[i]: code for i, code in zip(indices.tolist(), codes.to_pylist(), strict=True)}
+            self._pieces = [known]
+
+    @property
+    def _schema(self) -> pa.Schema | None:
+        return None if self._types is None else pa.schema([(str(i), kind) for i, kind in enumerate(self._types)])
+
+    @_schema.setter
+    def _schema(self, schema: pa.Schema | None) -> None:
+        self._types = None if schema is None else schema.types
 
     def _fresh(self, count: int) -> list[int]:
         """Codes that no value has: those of forgotten values first."""
@@ -109,9 +160,8 @@ def comparable(array: pa.Array) -> pa.Array:
 
     Floats get one zero and one NaN, times and dates become integers, dictionaries are decoded.
     """
+    array = _plain(array)
     kind = array.type
-    if pa.types.is_dictionary(kind):
-        return comparable(array.dictionary_decode())
     if pa.types.is_floating(kind):
         doubles = array.cast(pa.float64())
         bits = canonical_bits(doubles.fill_null(0.0).to_numpy(zero_copy_only=False))
@@ -123,6 +173,16 @@ def comparable(array: pa.Array) -> pa.Array:
     if pa.types.is_decimal32(kind) or pa.types.is_decimal64(kind):
         return array.cast(pa.decimal128(kind.precision, kind.scale))
     return array
+
+
+def _plain(array: pa.Array) -> pa.Array:
+    """The values of a dictionary themselves, and those of views, which Arrow cannot take rows of, laid out in a row."""
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        return _plain(array.dictionary_decode())
+    if pa.types.is_string_view(kind):
+        return array.cast(pa.large_string())
+    return array.cast(pa.large_binary()) if pa.types.is_binary_view(kind) else array
 
 
 def canonical_bits(doubles: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from thalweg.cql.query import Query
 from thalweg.engine.assembly import Assembly, Path, assemble, theta_tables
 from thalweg.engine.kernels import join as k
-from thalweg.engine.layout import StreamLayout, layouts
+from thalweg.engine.layout import StreamLayout, layouts, row_numbers
 from thalweg.engine.memory import Memory
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.program import Programs, Rank, compile_programs
@@ -42,7 +43,7 @@ class StoreSize:
 
 
 @dataclass(frozen=True, slots=True)
-class _Heads:
+class Heads:
     """The hash heads of all access paths by one key: for each hash, one head per stream."""
 
     start: int
@@ -73,6 +74,23 @@ class JoinEngine:
     them; :meth:`transition` at any point between two calls of advance.
     """
 
+    __image__: ClassVar = (
+        "plan",
+        "_assembly",
+        "_memory",
+        "_streams",
+        "_path_rows",
+        "_states",
+        "_partitions",
+        "_links",
+        "_heads",
+        "_frames",
+        "_unprocessed",
+        "_unburied",
+        "_counters",
+        "_in_order",
+    )
+
     def __init__(self, query: Query, plan: Plan, rank: Rank | None = None, *, timed: bool = True) -> None:
         self.graph = JoinGraph.of(query)
         self.layouts: tuple[StreamLayout, ...] = layouts(query)
@@ -85,7 +103,7 @@ class JoinEngine:
         self._straight = False
         self._partitions = [0] * n
         self._links: list[dict[tuple[int, ...], int]] = [{} for _ in range(n)]
-        self._heads: dict[tuple[int, ...], _Heads] = {}
+        self._heads: dict[tuple[int, ...], Heads] = {}
         self._frames = _frames(n, len(query.classes), 0)
         self._frames.registers[k.R_WATERMARK] = k.NEVER
         self._inbox = k.Inbox(np.zeros(0, np.int64), np.zeros((n, 2), np.int64))
@@ -202,7 +220,7 @@ class JoinEngine:
         rows = []
         for stream, row in enumerate(self._streams):
             held = self._window(stream)[np.arange(row[k.S_OLDEST], row[k.S_NEXT]) & row[k.S_MASK], k.ROW]
-            rows.append(int(held[held >= 0].min(initial=np.iinfo(np.int64).max)))
+            rows.append(int(row_numbers(held).min(initial=np.iinfo(np.int64).max)))
         return rows
 
     def sizes(self) -> list[StoreSize]:
@@ -259,15 +277,48 @@ class JoinEngine:
             self._free_state(row)
         self._states = states
         self._assembly = assembly
+        self.plan = plan
         self._install_paths()
         self._frames = _frames(len(self.layouts), self._frames.code.shape[1], len(states), self._frames.registers)
         for i in rekeyed:
             self._rekey(i)
-        self._straight = bool(
-            (assembly.programs[:, k.G_STRAIGHT] > 0).all()
+        self._straight = self._is_straight()
+
+    def resume(self) -> None:
+        """Derive what an image leaves out, after the rest was taken over from it.
+
+        The assembled programs are part of it, since the same plan can be compiled in more than one way.
+        """
+        self._build_tables()
+        self._straight = self._is_straight()
+
+    def _is_straight(self) -> bool:
+        return bool(
+            (self._assembly.programs[:, k.G_STRAIGHT] > 0).all()
             and (self._streams[:, k.S_ROWS] == 0).all()
             and (self._streams[:, k.S_PATHS] == 1).all()
         )
+
+    @property
+    def _unprocessed(self) -> k.Inbox:
+        """The offered tuples, unless all are done with."""
+        if (self._inbox.place[:, 0] < self._inbox.place[:, 1]).any():
+            return self._inbox
+        return k.Inbox(np.zeros(0, np.int64), np.zeros_like(self._inbox.place))
+
+    @_unprocessed.setter
+    def _unprocessed(self, inbox: k.Inbox) -> None:
+        self._inbox = inbox
+
+    @property
+    def _unburied(self) -> k.Int64s:
+        """The deaths that nobody has asked for, and room for those of the tuples to come."""
+        known = int(self._frames.registers[k.R_DEATHS])
+        return self._deaths if len(self._unprocessed.tuples) else self._deaths[:known]
+
+    @_unburied.setter
+    def _unburied(self, deaths: k.Int64s) -> None:
+        self._deaths = deaths
 
     @property
     def _nodes(self) -> tuple[Node, ...]:
@@ -323,7 +374,7 @@ class JoinEngine:
     def _allocate_heads(self, key: tuple[int, ...], streams: tuple[int, ...]) -> None:
         """Hash heads for the paths by ``key``, four times as many as the largest window has room for."""
         mask = 4 * int(self._streams[list(streams), k.S_MASK].max()) + 3
-        self._heads[key] = _Heads(self._memory.allocate((mask + 1) * len(streams)), mask, streams)
+        self._heads[key] = Heads(self._memory.allocate((mask + 1) * len(streams)), mask, streams)
         self._place_heads(key)
         for stream in streams:
             k.relink_path(self._memory.words, self._tables, stream, self._paths.index((stream, key)))

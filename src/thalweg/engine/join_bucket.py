@@ -10,6 +10,7 @@ in total order, so there they wait until the watermark has passed them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,7 @@ from thalweg.cql.query import Query, RowsWindow
 from thalweg.engine.batch import Batch, Waiting, in_time_order
 from thalweg.engine.encoding import encoders
 from thalweg.engine.expressions import Expressions, physical_names
+from thalweg.engine.image import ImageTag
 from thalweg.engine.join import JoinEngine, StoreSize, Work
 from thalweg.engine.kernels.join import FOREVER, NEVER, ROW
 from thalweg.engine.outputs import Emitter, emitter
@@ -29,6 +31,8 @@ from thalweg.plan.tree import Plan
 
 class JoinBucket:
     """See :class:`thalweg.engine.bucket.Bucket` for the order of calls."""
+
+    __image__: ClassVar = ("_payloads", "_encoders", "_waiting", "_watermark", "_in_order", "_engine", "_emitter")
 
     def __init__(
         self, query: Query, plan: Plan, rank: Rank | None = None, payloads: Sequence[Rows] | None = None
@@ -46,6 +50,7 @@ class JoinBucket:
         self._nothing = np.zeros((0, 2 + len(query.streams)), np.int64)
         self._verdict = Verdict(query, expressions)
         self._emitter: Emitter = emitter(query, expressions, self._payloads)
+        self.image = ImageTag(query)
 
     def offer(self, batches: Sequence[Batch | None], watermark: int | None = None) -> None:
         words = []
@@ -80,9 +85,12 @@ class JoinBucket:
         yield from self._emitter.settle(watermark, self._engine.take_deaths())
         if not any(isinstance(payload, Payload) for payload in self._payloads):
             return  # whole tables forget nothing
+        for payload, oldest in zip(self._payloads, self.oldest_rows(), strict=True):
+            payload.forget(oldest)
+
+    def oldest_rows(self) -> list[int]:
         held = zip(self._engine.oldest_rows(), self._emitter.oldest_rows(), self._waiting.oldest_rows(ROW), strict=True)
-        for payload, oldest in zip(self._payloads, held, strict=True):
-            payload.forget(min(int(row) for row in oldest))
+        return [min(int(row) for row in oldest) for oldest in held]
 
     def close(self) -> Iterator[pa.Table]:
         if self._needs_order:
@@ -92,6 +100,11 @@ class JoinBucket:
 
     def transition(self, plan: Plan, rank: Rank | None = None) -> None:
         self._engine.transition(plan, rank)
+
+    @property
+    def plan(self) -> Plan:
+        """The plan that runs."""
+        return self._engine.plan
 
     def sizes(self) -> list[StoreSize]:
         return self._engine.sizes()

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from thalweg.cql.query import Operand, Query, RowsWindow, Theta
-from thalweg.engine.kernels.join import CODES, FOREVER
+from thalweg.engine.kernels.join import CODES, FOREVER, Int64s
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,11 @@ class StreamLayout:
     def first_link(self) -> int:
         """Where the links of access paths begin, in the base window: after its own words and those of a ROWS window."""
         return self.width + (0 if self.partition is None else 2)
+
+
+def row_numbers(words: Int64s) -> Int64s:
+    """Row numbers, also of tuples that can join nothing: those carry the complement of theirs."""
+    return np.where(words < 0, ~words, words)
 
 
 def layouts(query: Query) -> tuple[StreamLayout, ...]:

@@ -3,15 +3,70 @@
 Everything of a join that lasts lies in one array, so that kernels take one argument
 whatever the query, and so that a whole engine can be saved, mapped or shipped as a
 single flat thing.
+
+The array comes from an arena: the heap, or a file that other processes of the host can
+map too. To a kernel both are the same plain array.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+import mmap
+import os
+from pathlib import Path
+from typing import ClassVar, Protocol
 
 import numpy as np
 
 from thalweg.engine.kernels.join import Float64s, Int64s
+from thalweg.engine.parts import new_part
+
+
+class Arena(Protocol):
+    """Words that are 0 until they are written, and can become more."""
+
+    words: Int64s
+
+    def grow(self, count: int) -> None:
+        """Have at least ``count`` words; those that are there keep their values."""
+
+
+class HeapArena:
+    """Words of this process alone."""
+
+    def __init__(self, count: int) -> None:
+        self.words: Int64s = np.zeros(count, np.int64)
+
+    def grow(self, count: int) -> None:
+        grown = np.zeros(count, np.int64)
+        grown[: len(self.words)] = self.words
+        self.words = grown
+
+
+class MappedArena:
+    """Words in a file, shared by all processes that map it.
+
+    Growing extends the file and maps it anew: nothing is copied, and words that nobody has written take up
+    no space on disk. A file never shrinks, so that a process that maps it cannot lose what it looks at.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.words: Int64s = np.zeros(0, np.int64)
+        self.grow(0)
+
+    def grow(self, count: int) -> None:
+        """Have at least ``count`` words, and all that the file has by now."""
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            pages = -(-max(os.fstat(descriptor).st_size, count * 8, 1) // mmap.PAGESIZE)
+            size = pages * mmap.PAGESIZE
+            if size == self.words.nbytes:
+                return
+            os.truncate(descriptor, size)
+            # A view of the mapping, not numpy's memmap: for that, numba would compile every kernel again.
+            self.words = np.frombuffer(mmap.mmap(descriptor, size), np.int64)
+        finally:
+            os.close(descriptor)
 
 
 class Memory:
@@ -20,10 +75,16 @@ class Memory:
     Stores grow by doubling, so what one of them has outgrown adds up to no more than what it uses.
     """
 
+    __image__: ClassVar = ("_used", "_free", "_file")
+
     def __init__(self, words: int = 1 << 12) -> None:
-        self.words: Int64s = np.zeros(words, np.int64)
+        self._arena: Arena = HeapArena(words)
         self._used = 0
-        self._free: defaultdict[int, list[int]] = defaultdict(list)
+        self._free: dict[int, list[int]] = {}
+
+    @property
+    def words(self) -> Int64s:
+        return self._arena.words
 
     @property
     def floats(self) -> Float64s:
@@ -32,17 +93,37 @@ class Memory:
 
     def allocate(self, size: int, fill: int = 0) -> int:
         """The first word of a region of ``size`` words, each set to ``fill``."""
-        if self._free[size]:
+        if self._free.get(size):
             start = self._free[size].pop()
         else:
             start = self._used
             self._used += size
             if self._used > len(self.words):
-                grown = np.zeros(max(2 * len(self.words), self._used), np.int64)
-                grown[:start] = self.words[:start]
-                self.words = grown
+                self._arena.grow(max(2 * len(self.words), self._used))
+            if not fill:
+                return start  # never used: 0 already, and its pages need not exist yet
         self.words[start : start + size] = fill
         return start
 
     def free(self, start: int, size: int) -> None:
-        self._free[size].append(start)
+        self._free.setdefault(size, []).append(start)
+
+    def keep_in(self, directory: Path) -> None:
+        """Live in a file of this directory from now on; free if it already does."""
+        if isinstance(self._arena, MappedArena) and self._arena.path.parent == directory:
+            return
+        mapped = MappedArena(new_part(directory))
+        mapped.grow(len(self.words))
+        mapped.words[: self._used] = self.words[: self._used]
+        self._arena = mapped
+
+    @property
+    def _file(self) -> Path | None:
+        return self._arena.path if isinstance(self._arena, MappedArena) else None
+
+    @_file.setter
+    def _file(self, path: Path) -> None:
+        if path == self._file:
+            self._arena.grow(0)  # another process may have made it longer; pages already mapped stay so
+        else:
+            self._arena = MappedArena(path)

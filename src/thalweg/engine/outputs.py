@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -42,6 +42,8 @@ def emitter(query: Query, expressions: Expressions, payloads: Sequence[Rows]) ->
 class Entering:
     """ISTREAM: every result once, when its newest component comes."""
 
+    __image__: ClassVar = ()
+
     def __init__(self, outputs: Outputs, payloads: Sequence[Rows]) -> None:
         self._outputs = outputs
         self._payloads = payloads
@@ -58,6 +60,8 @@ class Entering:
 
 class Leaving:
     """DSTREAM: every result once, when its first component leaves."""
+
+    __image__: ClassVar = ("_departures",)
 
     def __init__(self, outputs: Outputs, payloads: Sequence[Rows]) -> None:
         self._outputs = outputs
@@ -81,6 +85,8 @@ class Leaving:
 
 class Aggregates:
     """Running aggregates: the rows that change, at every instant at which some do."""
+
+    __image__: ClassVar = ("_departures", "_running")
 
     def __init__(
         self, query: Query, aggregation: Aggregation, expressions: Expressions, payloads: Sequence[Rows]

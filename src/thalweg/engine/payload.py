@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from pathlib import Path
+from typing import ClassVar, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from thalweg.engine.kernels.join import Int64s
+from thalweg.engine.parts import new_part
 from thalweg.errors import InputError
+
+_SMALL_CHUNK = 1 << 16
+"""Rows that are worth merging however few are held: copying them takes about a millisecond."""
+_LARGE_CHUNKS = 8
+"""A merged chunk is at most this part of what is held: chunks are forgotten as a whole."""
 
 
 class Rows(Protocol):
@@ -26,48 +33,135 @@ class Rows(Protocol):
         """Rows numbered below ``before`` will not be asked for again."""
 
 
+class _Chunk:
+    """Rows in one piece: in memory, or in a file that is mapped when they are first asked for."""
+
+    def __init__(self, first: int, count: int, table: pa.Table | None = None, path: Path | None = None) -> None:
+        self.first = first
+        self.count = count
+        self.path = path
+        self._table = table
+
+    @property
+    def end(self) -> int:
+        return self.first + self.count
+
+    @property
+    def table(self) -> pa.Table:
+        if self._table is None:
+            with pa.memory_map(str(self.path)) as source:
+                self._table = pa.ipc.open_file(source).read_all()
+        return self._table
+
+    def keep_in(self, directory: Path) -> None:
+        """Have a file in this directory, and let it serve in the place of memory."""
+        if self.path is not None and self.path.parent == directory:
+            return
+        path = new_part(directory)
+        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, self.table.schema) as writer:
+            writer.write_table(self.table)
+        self.path, self._table = path, None
+
+
 class Payload:
     """Rows of one stream, numbered in the order of arrival; old ones can be forgotten.
 
-    Only the columns that results need are kept.
+    Only the columns that results need are kept. Rows stay in the chunks in which they came, so that
+    nothing is copied for the sake of what is already there; chunks of a kind of size are merged as in a
+    binary counter, so a row is copied a logarithmic number of times, and there are few chunks to look into.
     """
 
+    __image__: ClassVar = ("_next", "_files")
+
     def __init__(self, schema: pa.Schema, columns: Sequence[str]) -> None:
-        self._columns = list(columns)
-        self._table: pa.Table = schema.empty_table().select(self._columns)
-        self._first = 0
-        self._count = 0
+        self._schema: pa.Schema = _decoded(schema.empty_table().select(list(columns))).schema
+        self._chunks: list[_Chunk] = []
+        self._firsts = np.zeros(0, np.int64)
+        self._next = 0
 
     @property
     def next_row(self) -> int:
         """The number that the next row will get."""
-        return self._first + self._count
+        return self._next
 
     def append(self, table: pa.Table) -> Int64s:
         """Keep rows; returns their numbers."""
-        rows = np.arange(self.next_row, self.next_row + table.num_rows)
-        self._table = pa.concat_tables([self._table, table.select(self._columns)])
-        self._count += table.num_rows
+        count = table.num_rows
+        rows = np.arange(self._next, self._next + count)
+        if count and len(self._schema):
+            self._place(
+                [*self._chunks, _Chunk(self._next, count, _decoded(table.select(self._schema.names)).combine_chunks())]
+            )
+            self._merge()
+        self._next += count
         return rows
 
     def forget(self, before: int) -> None:
-        """Let go of rows numbered below ``before``, once they are most of what is held."""
-        stale = min(before, self.next_row) - self._first
-        if 2 * stale > self._count:
-            # Taken, not sliced: a slice would hold on to the memory of all.
-            self._table = self._table.take(pa.array(np.arange(stale, self._count)))
-            self._first += stale
-            self._count -= stale
+        """Let go of rows numbered below ``before``, in whole chunks."""
+        if self._chunks and self._chunks[0].end <= before:
+            self._place([chunk for chunk in self._chunks if chunk.end > before])
 
     def take(self, column: str, rows: Int64s) -> pa.Array:
-        """The values of a column in these rows."""
-        held = self._table.column(column)
-        if held.num_chunks != 1:
-            self._table = self._table.combine_chunks()
-            held = self._table.column(column)
-        if not self._count:
-            return pa.array([], held.type)
-        return held.chunk(0).take(pa.array(rows - self._first))
+        """The values of a column in these rows; of a dictionary column, what its codes stand for."""
+        if not len(rows):
+            return pa.array([], self._schema.field(column).type)
+        places = np.searchsorted(self._firsts, rows, side="right") - 1
+        if (places == places[0]).all():
+            return self._gather(self._chunks[places[0]], column, rows)
+        order = np.argsort(places.astype(np.int16), kind="stable")  # 16 bits are sorted in linear time
+        rows, places = rows[order], places[order]
+        starts = np.flatnonzero(np.diff(places, prepend=places[0] - 1))
+        ends = [*starts[1:].tolist(), len(rows)]
+        parts = [
+            self._gather(self._chunks[places[start]], column, rows[start:end])
+            for start, end in zip(starts, ends, strict=True)
+        ]
+        back = np.empty(len(rows), np.int64)
+        back[order] = np.arange(len(rows))
+        return pa.concat_arrays(parts).take(pa.array(back))
+
+    def keep_in(self, directory: Path) -> None:
+        """Have every chunk in a file of this directory; those that are there already cost nothing."""
+        for chunk in self._chunks:
+            chunk.keep_in(directory)
+
+    def _gather(self, chunk: _Chunk, column: str, rows: Int64s) -> pa.Array:
+        held, places = chunk.table.column(column), pa.array(rows - chunk.first)
+        # Arrow leaves a column in several arrays if its texts are too long for one.
+        return held.chunk(0).take(places) if held.num_chunks == 1 else held.take(places).combine_chunks()
+
+    def _place(self, chunks: list[_Chunk]) -> None:
+        self._chunks = chunks
+        self._firsts = np.array([chunk.first for chunk in chunks], np.int64)
+
+    def _merge(self) -> None:
+        """Merge the newest chunks while none of them is more than twice as large as those after it together."""
+        limit = max(_SMALL_CHUNK, (self._chunks[-1].end - self._chunks[0].first) // _LARGE_CHUNKS)
+        start = len(self._chunks) - 1
+        count = self._chunks[start].count
+        while start and (older := self._chunks[start - 1].count) < 2 * count and older + count <= limit:
+            start -= 1
+            count += older
+        if start < len(self._chunks) - 1:
+            merged = pa.concat_tables([chunk.table for chunk in self._chunks[start:]]).combine_chunks()
+            self._place([*self._chunks[:start], _Chunk(self._chunks[start].first, count, merged)])
+
+    @property
+    def _files(self) -> list[tuple[int, int, Path | None]]:
+        return [(chunk.first, chunk.count, chunk.path) for chunk in self._chunks]
+
+    @_files.setter
+    def _files(self, files: Sequence[tuple[int, int, Path]]) -> None:
+        mapped = {chunk.path: chunk for chunk in self._chunks if chunk.path is not None}
+        self._place([mapped.get(path) or _Chunk(first, count, path=path) for first, count, path in files])
+
+
+def _decoded(table: pa.Table) -> pa.Table:
+    """Dictionaries as what they stand for: Arrow cannot always unite those of several tables."""
+    for position, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type):
+            table = table.set_column(position, field.name, table.column(position).cast(field.type.value_type))
+    return table
 
 
 class TablePayload:

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +39,8 @@ _LARGEST_DECIMAL = 10**38 - 1
 
 class IntegerSum(CountValues):
     """SUM and AVG of integers, and of decimals as unscaled integers."""
+
+    __image__: ClassVar = ("_slot_words", "_limbs")
 
     def __init__(self, call: AggregateCall) -> None:
         super().__init__(call)
@@ -106,6 +109,8 @@ class IntegerSum(CountValues):
 
 class DoubleSum(CountValues):
     """SUM and AVG of doubles."""
+
+    __image__: ClassVar = ("_base", "_sums")
 
     def __init__(self, call: AggregateCall) -> None:
         super().__init__(call)

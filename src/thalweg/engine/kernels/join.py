@@ -45,16 +45,14 @@ NEVER = -(2**62)
 """Before all time."""
 FOREVER = 2**62
 """The expiry of what no time ends."""
-NO_ROW = -1
-"""The row number of a tuple that can join nothing; it may still count in a ROWS window."""
 GREATEST = 2**63 - 1
 MEETINGS = 64
+"""Partners of one window that a straight program looks at together."""
 LOOK_AHEAD = 2
 """How many tuples of its stream before its turn the cache line that a tuple will look up is asked for."""
-"""Partners of one window that a straight program looks at together."""
 
-# A tuple of a base window; then its codes, operands, [partition, newer, alive], links.
-# Its expiry follows from its time, which keeps a tuple with one key within half a cache line.
+# A tuple of a base window; then its codes, operands, [partition, newer, alive], links. ROW is negative if it can join
+# nothing (it may still count in a ROWS window). Its expiry follows from its time, which keeps a tuple with one key within half a cache line.
 T, ROW, CODES = 0, 1, 2
 # An entry of a state; then the sequence numbers of its components.
 ENTRY_T, ENTRY_EXPIRY, ENTRY_KEY, ENTRY_LINK, COMPONENTS = 0, 1, 2, 3, 4
