@@ -13,7 +13,7 @@ import thalweg
 
 ROOT = Path(thalweg.__file__).parent
 
-ROOMS = ["core", "cql", "plan", "engine", "replay", "experiments", "cli"]
+ROOMS = ["core", "cql", "plan", "engine", "replay", "spark", "experiments", "cli"]
 """From the top of the house to its ground floor: a room may use those before it."""
 
 HOMES = {
@@ -28,6 +28,7 @@ HOMES = {
     "arrivals": "replay",
     "planning": "replay",
     "replayer": "replay",
+    "spark": "spark",
     "experiments": "experiments",
     "cli": "cli",
 }

@@ -61,3 +61,7 @@ class OptionError(ThalwegError):
 
 class InputError(ThalwegError):
     """A table, file or row that cannot be read as the stream it is given for."""
+
+
+class JavaError(ThalwegError):
+    """No Java that Spark can run on; says which were tried and what was wrong with each."""

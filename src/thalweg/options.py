@@ -10,6 +10,7 @@ from typing import Any, Literal
 from thalweg.errors import OptionError
 
 States = Literal["auto", "all", "none"]
+_MOST_BUCKETS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,9 @@ class Options:
         lateness: how far a row may lag behind the newest of its stream, as an interval text
             (``"5 seconds"``). None: the input is taken as complete, so no row is late.
         late_rows: ``"count"`` late rows, or also keep them: ``"table"``.
+        buckets: on Spark, into how many parts the join is divided at most. None: one for each core.
+        idle_timeout: on Spark, how long a stream may say nothing before the others stop waiting for it
+            (an interval text); None: for ever.
 
     >>> Options(states="all").states
     'all'
@@ -37,12 +41,16 @@ class Options:
     batch_size: int = 65_536
     lateness: str | None = None
     late_rows: Literal["count", "table"] = "count"
+    buckets: int | None = None
+    idle_timeout: str | None = None
 
     def __post_init__(self) -> None:
         _one_of("states", self.states, ("auto", "all", "none"))
         _one_of("late_rows", self.late_rows, ("count", "table"))
         if not isinstance(self.batch_size, int) or self.batch_size < 1:
             raise OptionError(f"option batch_size is a number of tuples, at least 1, not {self.batch_size!r}")
+        if self.buckets is not None and (not isinstance(self.buckets, int) or not 1 <= self.buckets <= _MOST_BUCKETS):
+            raise OptionError(f"option buckets is a number from 1 to {_MOST_BUCKETS}, not {self.buckets!r}")
 
     @staticmethod
     def of(value: Options | Mapping[str, Any] | None) -> Options:

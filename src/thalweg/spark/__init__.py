@@ -1,0 +1,1 @@
+"""Thalweg on Spark Structured Streaming: finding Java, and a session to run in."""

@@ -1,0 +1,281 @@
+"""``thalweg.App``: continuous queries over streaming DataFrames."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import StructField, StructType
+
+from thalweg import cql as language
+from thalweg.cql.query import Query
+from thalweg.engine.expressions import plain_column
+from thalweg.engine.results import TIME
+from thalweg.errors import InputError, OptionError, QueryError, ThalwegError
+from thalweg.options import Options
+from thalweg.plan.partitioning import Coordinate, Partitioning, choose_partitioning
+from thalweg.plan.statistics import Statistics
+from thalweg.planning import plan_for
+from thalweg.spark import control, sql
+from thalweg.spark.buckets import bucket_keys
+from thalweg.spark.division import Division, divide
+from thalweg.spark.operator import EMITTED, BucketOperator
+from thalweg.spark.packing import MOMENT, PACKED, PASSES, Packer, T, hash_column, unpacker
+from thalweg.spark.resident import Spec
+from thalweg.spark.session import local_session
+
+
+@dataclass(frozen=True, slots=True)
+class _Stream:
+    frame: DataFrame
+    schema: pa.Schema
+    time: str
+    lateness: str
+
+
+class App:
+    """Windowed joins over the streams of one Spark session.
+
+    >>> app = App()                                                             # doctest: +SKIP
+    >>> app.stream("trades", trades, time="ts", lateness="5 seconds")           # doctest: +SKIP
+    >>> app.stream("quotes", quotes, time="ts")                                 # doctest: +SKIP
+    >>> df = app.sql("SELECT t.sym, q.bid FROM trades t, quotes q "
+    ...              "WHERE t.sym = q.sym WINDOW RANGE 10 SECONDS")             # doctest: +SKIP
+    >>> df.writeStream.format("parquet").option("checkpointLocation", c).start(path)  # doctest: +SKIP
+
+    Args:
+        spark: the session to run in; without one, a Spark on this machine is started.
+        directory: where commands to running queries are put. Give one, and keep it, if queries are to
+            be restarted from their checkpoints.
+
+    """
+
+    def __init__(self, spark: SparkSession | None = None, *, directory: str | Path | None = None) -> None:
+        session = spark or local_session()
+        self.spark = _own_session(session)
+        self.directory = Path(directory or tempfile.mkdtemp(prefix="thalweg-app-"))
+        self._streams: dict[str, _Stream] = {}
+
+    def stream(self, name: str, df: DataFrame, *, time: str, lateness: str = "0 seconds") -> App:
+        """Name a streaming DataFrame, its event time column, and how far its rows may be out of order."""
+        if not df.isStreaming:
+            raise InputError(f"stream '{name}' is a batch DataFrame. Read it with spark.readStream.")
+        if time not in df.columns:
+            raise InputError(
+                f"stream '{name}' has no column '{time}' to take its event time from. "
+                f"Its columns are {', '.join(df.columns)}."
+            )
+        _interval("lateness", lateness)
+        schema = to_arrow_schema(df.schema, timezone="UTC")
+        self._streams[name] = _Stream(_moved(df, self.spark), schema, time, lateness)
+        return self
+
+    def sql(self, cql: str, options: Options | Mapping[str, Any] | None = None) -> DataFrame:
+        """The answer of a continuous query, as a streaming DataFrame: from here on it is plain Spark."""
+        chosen = Options.of(options)
+        catalog = {name: language.Source(known.schema, known.time) for name, known in self._streams.items()}
+        queries = language.bind(cql, catalog)
+        if len(queries) != 1:
+            names = ", ".join(query.name for query in queries)
+            raise QueryError(f"the text has {len(queries)} queries ({names})", None, "Pass one at a time.")
+        return self._run(queries[0], chosen)
+
+    def command(self, command: str, **arguments: Any) -> None:
+        """Send a command to the running queries of this app: ``app.command("plan", plan="(A B) C")``."""
+        if command not in ("plan", "end"):
+            raise OptionError(f"there is no command '{command}'. The commands are: plan, end.")
+        control.send(self.directory / "control", {"command": command, **arguments})
+
+    def metrics(self, query: StreamingQuery | None = None) -> dict[str, Any]:
+        """What the last batch did: totals, and the same for each bucket.
+
+        Of ``query``, or of the one query of this app that runs.
+        """
+        if query is None:
+            running = self.spark.streams.active
+            if len(running) != 1:
+                raise OptionError(f"{len(running)} queries are running. Say whose metrics you want.")
+            query = running[0]
+        progress = query.lastProgress
+        found = [row for row in (progress.observedMetrics.values() if progress else ()) if "thalweg" in row]
+        return _add_up([json.loads(text) for row in found for text in row["thalweg"]])
+
+    def _run(self, query: Query, options: Options) -> DataFrame:
+        division = divide(query)
+        plan_for(query, Statistics.default(query), options.plan, options.states)  # what is wrong with it is said now
+        partitions = int(self.spark.conf.get("spark.sql.shuffle.partitions") or 1)
+        partitioning = choose_partitioning(query, options.buckets or partitions)
+        keys = bucket_keys(partitioning.buckets, partitions)
+        packed = [self._packed(division, stream, partitioning, keys, options) for stream in range(len(query.streams))]
+        packed.append(control.commands(self.spark, self.directory / "control", keys))
+        spec = Spec(
+            identity=uuid.uuid4().hex,
+            query=division.inside,
+            lateness=tuple(_interval("lateness", self._streams[ref.stream].lateness) for ref in query.streams),
+            idle_timeout=None if options.idle_timeout is None else _interval("idle_timeout", options.idle_timeout),
+            plan=options.plan,
+            states=options.states,
+            keep_late=options.late_rows == "table",
+        )
+        emitted = (
+            reduce(DataFrame.unionAll, packed)
+            .groupBy("bucket")
+            .transformWithStateInPandas(
+                statefulProcessor=BucketOperator(spec), outputStructType=EMITTED, outputMode="append", timeMode="none"
+            )
+            .observe(f"thalweg_{query.name}", *_observed())
+        )
+        return self._answer(division, emitted)
+
+    def _packed(
+        self, division: Division, stream: int, partitioning: Partitioning, keys: tuple[int, ...], options: Options
+    ) -> DataFrame:
+        """The rows of a stream, packed for the buckets."""
+        inside = division.inside.streams[stream]
+        known = self._streams[inside.stream]
+        names = {(inside.alias, name): name for name in known.schema.names}
+        columns = [_microseconds(sql.quoted(known.time), known.schema.field(known.time).type).alias(T)]
+        columns.append(F.unix_micros(F.current_timestamp()).alias(MOMENT))
+        selection = division.filters[stream]
+        if selection is not None:
+            columns.append(F.coalesce(sql.column(selection, names), F.lit(False)).alias(PASSES))
+        for axis, coordinate in enumerate(partitioning.known(stream)):
+            columns.append(self._hash(division, stream, coordinate, names).alias(hash_column(axis)))
+        columns += [sql.quoted(name) for name in known.schema.names]
+        for name, expression in division.computed[stream].items():
+            kind = sql.spark_type(inside.schema.field(name).type)
+            columns.append(sql.column(expression, names).cast(kind).alias(name))
+        packer = Packer(
+            stream=stream,
+            schema=pa.schema([pa.field(T, pa.int64()), *inside.schema]),
+            partitioning=partitioning,
+            bucket_keys=keys,
+            route_rejected=options.late_rows == "table",
+        )
+        return known.frame.select(*columns).mapInArrow(packer.__call__, PACKED)
+
+    def _hash(self, division: Division, stream: int, coordinate: Coordinate, names: dict[Any, str]) -> Column:
+        ref = division.query.streams[stream]
+        if coordinate.kind == "row":
+            hashable = [f.name for f in ref.schema if not pa.types.is_nested(f.type)]
+            return F.xxhash64(*(sql.quoted(name) for name in hashable))
+        kinds = [_type_of(division.query, stream, expression) for expression in coordinate.expressions]
+        return sql.hash_of([sql.column(expression, names) for expression in coordinate.expressions], kinds)
+
+    def _answer(self, division: Division, emitted: DataFrame) -> DataFrame:
+        """Results out of their blobs, through what Spark SQL computes of them."""
+        inside = division.inside
+        if not division.select:
+            schema = StructType([StructField(p.name, sql.spark_type(p.type)) for p in inside.select])
+            return emitted.select("body").mapInArrow(unpacker("body"), schema)
+        fields = []
+        for projection in inside.select:
+            alias, name = division.gathered[projection.name]
+            if (alias, name) == TIME:
+                fields.append(StructField(projection.name, sql.spark_type(projection.type), nullable=False))
+            else:
+                source = self._streams[next(r.stream for r in inside.streams if r.alias == alias)].frame
+                field = source.schema[name]
+                fields.append(StructField(projection.name, field.dataType, field.nullable, field.metadata))
+        rows = emitted.select("body").mapInArrow(unpacker("body"), StructType(fields))
+        names = {key: name for name, key in division.gathered.items()}
+        for predicate in division.where:
+            rows = rows.where(sql.column(predicate, names))
+        return rows.select(*(_output(p.expression, p.type, names, rows).alias(p.name) for p in division.select))
+
+
+def _output(expression: Any, kind: pa.DataType, names: Mapping[Any, str], rows: DataFrame) -> Column:
+    """An output column, in the type that the query has it in."""
+    computed = sql.column(expression, names)
+    if plain_column(expression) is not None:
+        return computed
+    wanted = sql.spark_type(kind)
+    return computed if rows.select(computed).schema[0].dataType == wanted else computed.cast(wanted)
+
+
+def _type_of(query: Query, stream: int, expression: Any) -> pa.DataType:
+    for attribute in query.classes:
+        if attribute.members.get(stream) == expression:
+            return attribute.type
+    return pa.null()
+
+
+def _microseconds(time: Column, kind: pa.DataType) -> Column:
+    if pa.types.is_integer(kind):
+        return time.cast("bigint")
+    return F.unix_micros(time.cast("timestamp"))
+
+
+def _observed() -> list[Column]:
+    """The totals of a batch, and the metrics of every bucket."""
+
+    def total(name: str) -> Column:
+        return F.sum(F.get_json_object("metrics", f"$.{name}").cast("bigint")).alias(name)
+
+    totals = ("results", "state_tuples", "state_entries", "state_bytes", "probes", "completions", "rebuilds")
+    return [*map(total, totals), F.collect_list("metrics").alias("thalweg")]
+
+
+def _add_up(buckets: list[dict[str, Any]]) -> dict[str, Any]:
+    """Totals of the metrics of buckets, with those of each."""
+    total: dict[str, Any] = {}
+    for bucket in buckets:
+        for name, value in bucket.items():
+            if name in ("watermark", "plan"):
+                continue
+            if isinstance(value, dict):
+                mine = total.setdefault(name, {})
+                for part, number in value.items():
+                    mine[part] = mine.get(part, 0) + number
+            else:
+                total[name] = total.get(name, 0) + value
+    total["watermark"] = min((bucket["watermark"] for bucket in buckets), default=None)
+    total["plans"] = sorted({bucket["plan"] for bucket in buckets if bucket["plan"]})
+    total["buckets"] = buckets
+    return total
+
+
+def _own_session(spark: SparkSession) -> SparkSession:
+    """A session of the same Spark with the settings that the operator needs; the caller's stays as it is."""
+    if not hasattr(spark, "_jsparkSession"):
+        raise ThalwegError("thalweg runs in the driver of a classic Spark session, not through Spark Connect")
+    clone = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+    for name, value in {
+        "spark.sql.shuffle.partitions": str(spark.sparkContext.defaultParallelism),
+        "spark.sql.streaming.stateStore.providerClass": (
+            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+        ),
+        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+        # Fewer, larger batches between Spark and Python.
+        "spark.sql.execution.arrow.maxRecordsPerBatch": str(1 << 17),
+        # Expressions mean the same as in process: times in UTC, and what cannot be computed is NULL.
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.ansi.enabled": "false",
+    }.items():
+        clone.conf.set(name, value)
+    return clone
+
+
+def _moved(df: DataFrame, session: SparkSession) -> DataFrame:
+    """The same DataFrame in another session of the same Spark."""
+    jvm: Any = session._jvm
+    java = jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, df._jdf.logicalPlan())
+    return DataFrame(java, session)
+
+
+def _interval(option: str, text: str) -> int:
+    try:
+        return language.parse_interval(text)
+    except ThalwegError as error:
+        raise OptionError(f"option {option} is '{text}': {error}") from error

@@ -1,0 +1,47 @@
+"""Commands to a running query, as a stream like any other.
+
+A command is a small JSON file in a directory that the query reads as one of its inputs, so it reaches all buckets in
+the same batch, and a batch that is run again after a crash meets the same commands.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from thalweg.engine.kernels.join import NEVER
+
+_SCHEMA = "command STRING"
+
+
+def send(directory: Path, command: dict[str, Any]) -> Path:
+    """Put a command where the query reads it; commands are obeyed in the order in which they were sent."""
+    directory.mkdir(parents=True, exist_ok=True)
+    name = f"{time.time_ns():020d}-{uuid.uuid4().hex[:8]}.json"
+    # The time leads, so that sorting the texts puts commands of one batch into their order.
+    text = json.dumps({"at": f"{time.time_ns():020d}", **command})
+    hidden = directory / f".{name}"
+    hidden.write_text(json.dumps({"command": text}) + "\n")
+    return hidden.replace(directory / name)
+
+
+def commands(spark: SparkSession, directory: Path, bucket_keys: tuple[int, ...]) -> DataFrame:
+    """The commands of a directory as packed rows, each for every bucket."""
+    directory.mkdir(parents=True, exist_ok=True)
+    source = spark.readStream.schema(_SCHEMA).json(str(directory))
+    return source.where("command IS NOT NULL").select(
+        F.explode(F.array(*(F.lit(key).cast("int") for key in bucket_keys))).alias("bucket"),
+        F.lit(-1).cast("int").alias("stream"),
+        F.lit(None).cast("binary").alias("body"),
+        F.lit(None).cast("binary").alias("rejected"),
+        F.lit(NEVER).cast("bigint").alias("newest"),
+        F.lit(0).cast("bigint").alias("moment"),
+        F.lit(0).cast("bigint").alias("bad"),
+        F.col("command"),
+    )

@@ -1,0 +1,123 @@
+"""Which part of a query runs where: below the operator in Spark SQL, inside it, above it in Spark SQL.
+
+Spark SQL is the expression engine. So for a join, the keys, the operands of theta predicates and the
+selections are columns that Spark computes before its rows are packed, and the residual predicates and
+the SELECT list are a filter and a projection over what the operator emits. Inside is left a query whose every
+expression is a column. (Running aggregates and ``EXCEPT`` need the joined row inside; their expressions are
+evaluated there.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from sqlglot import exp
+
+from thalweg.cql.query import AttributeClass, Operand, Projection, Query, RangeWindow, StreamRef
+from thalweg.engine.expressions import ColumnKey, columns_of, physical_names, plain_column
+from thalweg.engine.results import TIME
+
+Columns = dict[str, exp.Expression]
+"""Columns to compute from a stream, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """A query in three parts.
+
+    Attributes:
+        query: as it was bound.
+        inside: the query that the operator runs.
+        computed: for each stream, the columns of its rows that are not columns of the source.
+        filters: for each stream, what Spark filters its rows by before they are packed.
+        gathered: the columns that the operator emits, by name: the column that each one is.
+        where, select: what Spark computes from those; no ``select``: they are the answer as they come.
+
+    """
+
+    query: Query
+    inside: Query
+    computed: tuple[Columns, ...]
+    filters: tuple[exp.Expression | None, ...]
+    gathered: dict[str, ColumnKey]
+    where: tuple[exp.Expression, ...]
+    select: tuple[Projection, ...]
+
+
+def divide(query: Query) -> Division:
+    """Divide a bound query."""
+    if query.kind == "difference" or query.aggregation is not None:
+        nothing: tuple[Columns, ...] = tuple({} for _ in query.streams)
+        return Division(query, query, nothing, tuple(None for _ in query.streams), {}, (), ())
+    return _divide_join(query)
+
+
+def _divide_join(query: Query) -> Division:
+    computed: tuple[Columns, ...] = tuple({} for _ in query.streams)
+    types: list[dict[str, pa.DataType]] = [{} for _ in query.streams]
+
+    def column(stream: int, expression: exp.Expression, name: str, kind: pa.DataType) -> exp.Expression:
+        """The column that holds an expression: the source's own, or one that Spark computes."""
+        if plain_column(expression) is not None:
+            return expression
+        computed[stream][name] = expression
+        types[stream][name] = kind
+        return exp.column(name, query.streams[stream].alias, quoted=True)
+
+    classes = tuple(
+        AttributeClass(
+            {s: column(s, member, f"__k{c}", attribute.type) for s, member in attribute.members.items()},
+            attribute.type,
+            attribute.null_safe,
+        )
+        for c, attribute in enumerate(query.classes)
+    )
+    thetas = tuple(
+        replace(
+            theta,
+            left=Operand(theta.left.stream, column(theta.left.stream, theta.left.expression, f"__h{i}l", theta.type)),
+            right=Operand(
+                theta.right.stream, column(theta.right.stream, theta.right.expression, f"__h{i}r", theta.type)
+            ),
+        )
+        for i, theta in enumerate(query.thetas)
+    )
+    filters: list[exp.Expression | None] = []
+    refs = []
+    for s, ref in enumerate(query.streams):
+        selection = ref.selection
+        if isinstance(ref.window, RangeWindow):
+            # A tuple that fails can join nothing: it need not even be packed.
+            filters.append(selection)
+            selection = None
+        else:
+            filters.append(None)
+            if selection is not None:  # it still counts in the window
+                selection = column(s, selection, "__s", pa.bool_())
+        refs.append(replace(ref, selection=selection))
+    refs = [
+        replace(ref, schema=pa.schema([*ref.schema, *(pa.field(n, kind) for n, kind in types[s].items())]))
+        for s, ref in enumerate(refs)
+    ]
+    read = columns_of([*(p.expression for p in query.select), *query.residual])
+    names = physical_names(query) | {TIME: "__time"}
+    inside = replace(
+        query,
+        streams=tuple(refs),
+        classes=classes,
+        thetas=thetas,
+        residual=(),
+        select=tuple(_gather(key, names[key], query.streams) for key in read),
+    )
+    return Division(
+        query, inside, computed, tuple(filters), {names[key]: key for key in read}, query.residual, query.select
+    )
+
+
+def _gather(key: ColumnKey, name: str, streams: Sequence[StreamRef]) -> Projection:
+    if key == TIME:
+        return Projection(name, exp.column(TIME[1]), pa.timestamp("us"))
+    schema = next(ref.schema for ref in streams if ref.alias == key[0])
+    return Projection(name, exp.column(key[1], key[0], quoted=True), schema.field(key[1]).type)

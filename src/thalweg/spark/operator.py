@@ -1,0 +1,123 @@
+"""The one stateful operator of a query, as Spark runs it.
+
+Its key is the bucket, its state the bucket's chunks and record. The live engine of a bucket stays in the worker
+between batches; it is trusted only if it carries the token of the committed record, so that a
+batch that is retried never meets an engine that is ahead of it.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from thalweg.engine.kernels.join import NEVER
+from thalweg.spark.resident import Arriving, Outcome, Resident, Spec
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.stateful_processor import MapState, TimerValues
+
+EMITTED = "bucket INT, body BINARY, stream INT, late BINARY, metrics STRING"
+"""What the operator emits: blobs of results, blobs of rows that were kept out, and metrics."""
+_COLUMNS = ("bucket", "body", "stream", "late", "metrics")
+
+_IDLE_SECONDS = 600.0
+"""How long a worker keeps the engine of a bucket that it is not asked for."""
+
+_residents: dict[tuple[str, int], tuple[Resident, float]] = {}
+
+
+class StateLog:
+    """The chunks of a bucket in Spark's state store."""
+
+    def __init__(self, state: MapState) -> None:
+        self._state = state
+
+    def put(self, batch: int, stream: int, body: bytes) -> None:
+        self._state.updateValue((batch, stream), (body,))
+
+    def drop(self, batch: int, stream: int) -> None:
+        self._state.removeKey((batch, stream))
+
+    def chunks(self) -> Iterator[tuple[int, int, bytes]]:
+        for (batch, stream), (body,) in self._state.iterator():
+            yield batch, stream, bytes(body)
+
+
+class BucketOperator(StatefulProcessor):
+    """Runs the buckets of one query."""
+
+    def __init__(self, spec: Spec) -> None:
+        self._spec = spec
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._chunks = handle.getMapState("chunks", "batch BIGINT, stream INT", "body BINARY")
+        self._record = handle.getValueState("record", "json STRING")
+
+    def handleInputRows(  # noqa: N802 - Spark's name
+        self,
+        key: Any,
+        rows: Iterator[pd.DataFrame],
+        timerValues: TimerValues,  # noqa: N803, ARG002
+    ) -> Iterator[pd.DataFrame]:
+        bucket = int(key[0])
+        arriving = _arriving(rows)
+        log = StateLog(self._chunks)
+        resident = self._resident(bucket, log)
+        outcome = resident.process(arriving, log)
+        self._record.update((outcome.record,))
+        _residents[self._spec.identity, bucket] = resident, time.monotonic()
+        yield _emitted(bucket, outcome)
+
+    def _resident(self, bucket: int, log: StateLog) -> Resident:
+        """The live engine of a bucket; taken out of the worker's keeping until the batch has gone well."""
+        _retire()
+        kept = _residents.pop((self._spec.identity, bucket), None)
+        committed = self._record.get()
+        if committed is None:
+            return Resident(self._spec)
+        if kept is not None and kept[0].token == json.loads(committed[0])["token"]:
+            return kept[0]
+        return Resident.rebuild(self._spec, committed[0], log)
+
+    def close(self) -> None:
+        """Nothing to close: engines outlive the task."""
+
+
+def _retire() -> None:
+    """Let go of engines that nobody has asked for in a while: their query has stopped, or moved away."""
+    now = time.monotonic()
+    for key in [key for key, (_, used) in _residents.items() if now - used > _IDLE_SECONDS]:
+        del _residents[key]
+
+
+def _arriving(frames: Iterator[pd.DataFrame]) -> Arriving:
+    arriving = Arriving()
+    for frame in frames:
+        for row in frame.itertuples(index=False):
+            if row.command is not None:
+                arriving.commands.append(row.command)
+                continue
+            if row.body is not None:
+                arriving.bodies.append((row.stream, row.body))
+            if row.rejected is not None:
+                arriving.rejected.append((row.stream, row.rejected))
+            newest = None if row.newest == NEVER else row.newest
+            arriving.news.append((row.stream, newest, row.moment))
+            if row.bad:
+                arriving.bad[row.stream] = arriving.bad.get(row.stream, 0) + row.bad
+    # Spark promises no order of the rows; the answer must not depend on it.
+    arriving.bodies.sort()
+    return arriving
+
+
+def _emitted(bucket: int, outcome: Outcome) -> pd.DataFrame:
+    rows: list[tuple[Any, ...]] = [(bucket, body, None, None, None) for body in outcome.results]
+    rows += [(bucket, None, stream, late, None) for stream, late in outcome.late]
+    rows.append((bucket, None, None, None, json.dumps(outcome.metrics)))
+    frame = pd.DataFrame(rows, columns=list(_COLUMNS))
+    return frame.astype({"stream": "Int32", "bucket": "int32"})

@@ -1,0 +1,162 @@
+"""Rows to blobs and back: what goes through the shuffle and the stateful operator.
+
+Handing rows to a stateful Python operator one by one costs more than joining them. So each task
+packs its rows into one blob per bucket, an Arrow IPC stream, before the shuffle, and the operator's results travel
+as blobs too and are unpacked behind it.
+
+A task also tells *every* bucket how far its stream has come, whether or not it has rows for it: buckets learn of
+time from that, so that none waits for a row of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from thalweg.engine.kernels.join import NEVER
+from thalweg.plan.partitioning import Partitioning
+
+T, MOMENT, PASSES = "__t", "__moment", "__passes"
+"""Columns that Spark computes: event time, the time of the batch (both in microseconds), and whether a row can join."""
+PACKED = (
+    "bucket INT, stream INT, body BINARY, rejected BINARY, newest BIGINT, moment BIGINT, bad BIGINT, command STRING"
+)
+_PACKED = pa.schema(
+    [
+        ("bucket", pa.int32()),
+        ("stream", pa.int32()),
+        ("body", pa.binary()),
+        ("rejected", pa.binary()),
+        ("newest", pa.int64()),
+        ("moment", pa.int64()),
+        ("bad", pa.int64()),
+        ("command", pa.string()),
+    ]
+)
+_FLUSH_ROWS = 1 << 20
+"""Rows that a task holds at most before it packs them."""
+
+Batches = Iterator[pa.RecordBatch]
+
+
+def hash_column(axis: int) -> str:
+    """The name of the column with a row's hash on an axis that its stream knows."""
+    return f"__hash{axis}"
+
+
+@dataclass(frozen=True, slots=True)
+class Packer:
+    """Packs the rows of one stream; called by Spark with the batches of a task.
+
+    Attributes:
+        stream: its position in the query.
+        schema: the columns to pack, as the operator knows them.
+        partitioning: the way of rows to buckets.
+        bucket_keys: by what number Spark knows each bucket.
+        route_rejected: whether rows without an event time are handed on (to the first bucket), or only counted.
+
+    """
+
+    stream: int
+    schema: pa.Schema
+    partitioning: Partitioning
+    bucket_keys: tuple[int, ...]
+    route_rejected: bool
+
+    def __call__(self, batches: Batches) -> Batches:
+        held: list[pa.RecordBatch] = []
+        rows = 0
+        for batch in batches:
+            if batch.num_rows:
+                held.append(batch)
+                rows += batch.num_rows
+            if rows >= _FLUSH_ROWS:
+                yield self._pack(pa.Table.from_batches(held))
+                held, rows = [], 0
+        if held:
+            yield self._pack(pa.Table.from_batches(held))
+
+    def _pack(self, table: pa.Table) -> pa.RecordBatch:
+        moment = pc.max(table.column(MOMENT)).as_py()
+        times = table.column(T)
+        bad = times.null_count
+        rejected = None
+        if bad:
+            missing = pc.is_null(times)
+            if self.route_rejected:
+                rejected = blob(_conform(table.filter(missing), self.schema))
+            table = table.filter(pc.invert(missing))
+        newest = NEVER if not table.num_rows else pc.max(table.column(T)).as_py()
+        if PASSES in table.column_names:
+            # Not before: a row that can join nothing still says how late it is.
+            table = table.filter(table.column(PASSES))
+        bodies = self._bodies(table)
+        count = len(self.bucket_keys)
+        first = [True] + [False] * (count - 1)
+        return pa.record_batch(
+            [
+                pa.array(self.bucket_keys, pa.int32()),
+                pa.array([self.stream] * count, pa.int32()),
+                pa.array(bodies, pa.binary()),
+                pa.array([rejected if is_first else None for is_first in first], pa.binary()),
+                pa.array([newest] * count, pa.int64()),
+                pa.array([moment] * count, pa.int64()),
+                pa.array([bad if is_first else 0 for is_first in first], pa.int64()),
+                pa.nulls(count, pa.string()),
+            ],
+            schema=_PACKED,
+        )
+
+    def _bodies(self, table: pa.Table) -> list[bytes | None]:
+        """The blob of each bucket; None where it gets no rows."""
+        if not table.num_rows:
+            return [None] * len(self.bucket_keys)
+        known = self.partitioning.known(self.stream)
+        hashes = [table.column(hash_column(i)).to_numpy() for i in range(len(known))]
+        table = _conform(table, self.schema)
+        if self.partitioning.buckets == 1:
+            return [blob(table)]
+        rows, buckets = self.partitioning.route(self.stream, hashes, table.num_rows)
+        order = np.argsort(buckets.astype(np.uint16), kind="stable")
+        ends = np.cumsum(np.bincount(buckets, minlength=self.partitioning.buckets))
+        table = table.take(pa.array(rows[order])).combine_chunks()
+        starts = np.concatenate([[0], ends[:-1]])
+        return [
+            blob(table.slice(start, end - start)) if end > start else None
+            for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
+        ]
+
+
+def _conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The columns of a schema, in its types (Spark gives times the zone of the session)."""
+    return table.select(schema.names).cast(schema)
+
+
+def blob(table: pa.Table) -> bytes:
+    """A table as bytes."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    packed: bytes = sink.getvalue().to_pybytes()
+    return packed
+
+
+def unblob(body: bytes) -> pa.Table:
+    """The table of a blob, without copying it."""
+    return pa.ipc.open_stream(pa.py_buffer(body)).read_all()
+
+
+def unpacker(column: str) -> Callable[[Batches], Batches]:
+    """For Spark: the rows of the blobs in a column."""
+
+    def unpack(batches: Batches) -> Batches:
+        for batch in batches:
+            for body in batch.column(column):
+                if body.is_valid:
+                    yield from pa.ipc.open_stream(body.as_buffer()).read_all().to_batches()
+
+    return unpack

@@ -1,0 +1,365 @@
+"""A bucket that lives on: its engine, its durable log, and what is remembered between batches.
+
+Durable are the base windows, as a log of *chunks* (the rows of one stream that one batch brought), and a small
+*record*. Everything else follows from them: a resident that is lost, or that is ahead of what was committed,
+is built anew from the log. Chunks whose rows have all left their windows are dropped.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.cql.query import Query, RangeWindow
+from thalweg.engine.batch import Batch
+from thalweg.engine.bucket import Bucket, open_bucket
+from thalweg.engine.join import Work
+from thalweg.engine.kernels.join import FOREVER, Int64s
+from thalweg.engine.sampling import SAMPLE_ROWS, sample
+from thalweg.errors import ThalwegError
+from thalweg.options import States
+from thalweg.plan.join_graph import JoinGraph
+from thalweg.plan.search import rank
+from thalweg.plan.statistics import Statistics
+from thalweg.plan.tree import Plan, TreePlan, format_plan, parse_plan
+from thalweg.planning import plan_for
+from thalweg.spark.packing import T, blob, unblob
+from thalweg.spark.watermarks import Watermarks
+
+FORMAT = 1
+"""Of the record and the chunks; a checkpoint of another format is refused."""
+
+PHASES = ("decode", "probe", "emit", "log", "rebuild")
+
+
+class Log(Protocol):
+    """Where chunks are kept; written and read within one transaction with the record."""
+
+    def put(self, batch: int, stream: int, body: bytes) -> None:
+        """Keep the chunk that a batch brought for a stream."""
+
+    def drop(self, batch: int, stream: int) -> None:
+        """Forget a chunk."""
+
+    def chunks(self) -> Iterator[tuple[int, int, bytes]]:
+        """All chunks: batch, stream, body; in any order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What a bucket runs; the same for all buckets of a query.
+
+    Attributes:
+        identity: told apart from every other run of any query.
+        query: the query inside the operator.
+        lateness: for each stream, in microseconds.
+        idle_timeout: see :class:`Watermarks`.
+        plan: the initial plan as text, if the user gave one.
+        states: which states to keep.
+        keep_late: whether late rows are handed out, or only counted.
+
+    """
+
+    identity: str
+    query: Query
+    lateness: tuple[int, ...]
+    idle_timeout: int | None
+    plan: str | None
+    states: States
+    keep_late: bool
+
+
+@dataclass(slots=True)
+class Arriving:
+    """What a batch brings for one bucket.
+
+    ``bodies`` are (stream, blob of rows), ``news`` (stream, newest event time, moment), ``bad`` the rows
+    without an event time of each stream, ``commands`` JSON texts.
+    """
+
+    bodies: list[tuple[int, bytes]] = field(default_factory=list)
+    news: list[tuple[int, int | None, int]] = field(default_factory=list)
+    bad: dict[int, int] = field(default_factory=dict)
+    rejected: list[tuple[int, bytes]] = field(default_factory=list)
+    commands: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A chunk of the log.
+
+    ``first`` is the number of its first row in the bucket's payload, ``newest`` its newest event time, ``watermark``
+    that of the end of its batch.
+    """
+
+    batch: int
+    stream: int
+    rows: int
+    first: int
+    newest: int
+    watermark: int
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a batch led to: results and late rows as blobs, the new record, and metrics."""
+
+    results: list[bytes]
+    late: list[tuple[int, bytes]]
+    record: str
+    metrics: dict[str, Any]
+
+
+class Resident:
+    """One bucket of a running query."""
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+        self.token = ""
+        self._batch = 0
+        self._plan: Plan | None = None
+        self._bucket: Bucket | None = None
+        self._chunks: list[Chunk] = []
+        self._rows = [0] * len(spec.query.streams)
+        self._marks = Watermarks(spec.lateness, spec.idle_timeout)
+        self._ended = False
+        self._rebuilds = 0
+        self._seconds = dict.fromkeys(PHASES, 0.0)
+        self._work = Work(0, 0, 0, 0, 0, 0)
+
+    # -- Coming to life -------------------------------------------------------------------
+
+    @staticmethod
+    def rebuild(spec: Spec, record: str, log: Log) -> Resident:
+        """The bucket that wrote this record, from its log."""
+        known = json.loads(record)
+        if known["format"] != FORMAT:
+            raise ThalwegError(
+                f"query '{spec.query.name}': the checkpoint has format {known['format']}, and this version of thalweg "
+                f"reads format {FORMAT}. Start with a new checkpoint directory, or with the version that wrote it."
+            )
+        resident = Resident(spec)
+        started = time.perf_counter()
+        resident.token, resident._batch = known["token"], known["batch"]
+        resident._plan = _plan_from_json(known["plan"], spec.query.aliases)
+        resident._open()
+        bodies = {(batch, stream): body for batch, stream, body in log.chunks()}
+        by_batch: dict[int, dict[int, pa.Table]] = {}
+        watermarks: dict[int, int] = {}
+        for batch, stream, watermark in known["chunks"]:
+            by_batch.setdefault(batch, {})[stream] = unblob(bodies[batch, stream])
+            watermarks[batch] = watermark
+        for batch in sorted(by_batch):
+            resident._take(by_batch[batch], watermarks[batch], batch)
+            for _ in resident._answers(watermarks[batch]):
+                pass  # said before
+        resident._marks.restore(known["marks"])
+        resident._ended = known["ended"]
+        watermark = FOREVER if resident._ended else resident._marks.watermark
+        resident._take({}, watermark, resident._batch)  # batches without rows may have moved time on
+        for _ in resident._answers(watermark):
+            pass
+        resident._rebuilds = 1
+        resident._seconds["rebuild"] = time.perf_counter() - started
+        return resident
+
+    def _open(self) -> None:
+        query = self.spec.query
+        self._bucket = open_bucket(query, self._plan, rank(JoinGraph.of(query), Statistics.default(query)))
+
+    @property
+    def _live(self) -> Bucket:
+        if self._bucket is None:
+            raise ThalwegError(f"query '{self.spec.query.name}': a bucket was asked for before it was opened")
+        return self._bucket
+
+    def _choose_plan(self, tables: Mapping[int, pa.Table]) -> None:
+        """Open the bucket under the plan that the user, or the first rows, suggest."""
+        query = self.spec.query
+        beginnings = [_beginning(tables.get(s), query.streams[s].schema) for s in range(len(query.streams))]
+        statistics = Statistics.measure(query, sample(query, beginnings))
+        self._plan = plan_for(query, statistics, self.spec.plan, self.spec.states)
+        self._bucket = open_bucket(query, self._plan, rank(JoinGraph.of(query), statistics))
+
+    # -- A batch --------------------------------------------------------------------------
+
+    def process(self, arriving: Arriving, log: Log) -> Outcome:
+        """Take a batch; what it leads to is to be committed together with what was put into the log."""
+        clock = _Clock(self._seconds)
+        with clock("decode"):
+            tables, late, late_blobs = self._decode(arriving)
+        if self._bucket is None:
+            self._choose_plan(tables)
+        for command in sorted(arriving.commands):
+            self._obey(json.loads(command))
+        for stream, newest, moment in arriving.news:
+            self._marks.hear(stream, newest, moment)
+        moments = [moment for _, _, moment in arriving.news]
+        watermark = FOREVER if self._ended else self._marks.advance(max(moments, default=None))
+        with clock("log"):
+            for stream, table in tables.items():
+                log.put(self._batch, stream, blob(table))
+        with clock("probe"):
+            self._take(tables, watermark, self._batch)
+            answers = list(self._answers(watermark))
+        with clock("emit"):
+            results = [blob(table) for table in answers if table.num_rows]
+        with clock("log"):
+            self._forget(watermark, log)
+        self._batch += 1
+        self.token = uuid.uuid4().hex
+        metrics = {
+            "tuples": {s: table.num_rows for s, table in tables.items()},
+            "results": sum(table.num_rows for table in answers),
+            "late": late,
+            "bad": arriving.bad,
+        }
+        return Outcome(results, late_blobs + arriving.rejected, self._record(), self._measure(metrics))
+
+    def _decode(self, arriving: Arriving) -> tuple[dict[int, pa.Table], dict[int, int], list[tuple[int, bytes]]]:
+        """The rows that came in time, by stream; how many were late, and those rows if they are wanted."""
+        parts: dict[int, list[pa.Table]] = {}
+        for stream, body in arriving.bodies:
+            parts.setdefault(stream, []).append(unblob(body))
+        tables: dict[int, pa.Table] = {}
+        late: dict[int, int] = {}
+        blobs: list[tuple[int, bytes]] = []
+        watermark = FOREVER if self._ended else self._marks.watermark
+        for stream in sorted(parts):
+            table = pa.concat_tables(parts[stream])
+            in_time = table.column(T).to_numpy() >= watermark
+            if not in_time.all():
+                late[stream] = int((~in_time).sum())
+                if self.spec.keep_late:
+                    blobs.append((stream, blob(table.filter(pa.array(~in_time)))))
+                table = table.filter(pa.array(in_time))
+            if table.num_rows:
+                tables[stream] = table
+        return tables, late, blobs
+
+    def _obey(self, command: Mapping[str, Any]) -> None:
+        if command["command"] == "plan":
+            query = self.spec.query
+            plan = plan_for(query, Statistics.default(query), command["plan"], command.get("states", self.spec.states))
+            if plan is not None:
+                self._plan = plan
+                self._live.transition(plan, rank(JoinGraph.of(query), Statistics.default(query)))
+        elif command["command"] == "end":
+            self._ended = True
+
+    def _take(self, tables: Mapping[int, pa.Table], watermark: int, batch: int) -> None:
+        """Offer rows to the bucket, and note where its payload will have them."""
+        batches: list[Batch | None] = []
+        for stream in range(len(self.spec.query.streams)):
+            table = tables.get(stream)
+            if table is None:
+                batches.append(None)
+                continue
+            times = table.column(T).to_numpy()
+            batches.append(Batch(table.drop_columns([T]), times))
+            self._chunks.append(Chunk(batch, stream, len(times), self._rows[stream], int(times.max()), watermark))
+            self._rows[stream] += len(times)
+        self._live.offer(batches, watermark)
+
+    def _answers(self, watermark: int) -> Iterator[pa.Table]:
+        yield from self._live.advance()
+        if watermark == FOREVER:
+            yield from self._live.close()
+        else:
+            yield from self._live.settle(watermark)
+
+    def _forget(self, watermark: int, log: Log) -> None:
+        """Drop the chunks whose rows have all left their windows."""
+        kept = []
+        for chunk in self._chunks:
+            if self._needed(chunk, watermark):
+                kept.append(chunk)
+            else:
+                log.drop(chunk.batch, chunk.stream)
+        self._chunks = kept
+
+    def _needed(self, chunk: Chunk, watermark: int) -> bool:
+        window = self.spec.query.streams[chunk.stream].window
+        if isinstance(window, RangeWindow):
+            # A result that leaves at the watermark itself has not been said to leave.
+            return window.width_us is None or chunk.newest + window.width_us >= watermark
+        return chunk.first + chunk.rows > self._live.oldest_rows()[chunk.stream]
+
+    # -- What is remembered ---------------------------------------------------------------
+
+    def _record(self) -> str:
+        return json.dumps(
+            {
+                "format": FORMAT,
+                "token": self.token,
+                "batch": self._batch,
+                "plan": _plan_to_json(self._plan, self.spec.query.aliases),
+                "chunks": [[chunk.batch, chunk.stream, chunk.watermark] for chunk in self._chunks],
+                "marks": self._marks.to_json(),
+                "ended": self._ended,
+            }
+        )
+
+    def _measure(self, counts: dict[str, Any]) -> dict[str, Any]:
+        """Counts of this batch, and what the bucket holds after it."""
+        sizes = self._live.sizes()
+        streams = [size for size in sizes if len(size.node) == 1]
+        work = self._live.work
+        measured = counts | {
+            "watermark": self._marks.watermark,
+            "plan": None if self._plan is None else format_plan(self._plan, self.spec.query.aliases),
+            "state_tuples": sum(size.tuples for size in streams),
+            "state_entries": sum(size.tuples for size in sizes) - sum(size.tuples for size in streams),
+            "state_bytes": sum(size.bytes for size in sizes),
+            "chunks": len(self._chunks),
+            "probes": work.probes - self._work.probes,
+            "completions": work.completions - self._work.completions,
+            "rebuilds": self._rebuilds,
+            "seconds": {phase: round(spent, 6) for phase, spent in self._seconds.items()},
+        }
+        self._work, self._rebuilds, self._seconds = work, 0, dict.fromkeys(PHASES, 0.0)
+        return measured
+
+
+class _Clock:
+    """Adds the time spent in blocks to that of their phases."""
+
+    def __init__(self, seconds: dict[str, float]) -> None:
+        self._seconds = seconds
+
+    @contextmanager
+    def __call__(self, phase: str) -> Iterator[None]:
+        started = time.perf_counter()
+        yield
+        self._seconds[phase] += time.perf_counter() - started
+
+
+def _beginning(table: pa.Table | None, schema: pa.Schema) -> tuple[pa.Table, Int64s, int]:
+    """The first rows of a stream in time order, their times, and how many rows there are."""
+    if table is None:
+        return schema.empty_table(), np.zeros(0, np.int64), 0
+    order = np.argsort(table.column(T).to_numpy(), kind="stable")[:SAMPLE_ROWS]
+    first = table.take(pa.array(order))
+    return first.drop_columns([T]), first.column(T).to_numpy(), table.num_rows
+
+
+def _plan_to_json(plan: Plan | None, aliases: Sequence[str]) -> dict[str, Any] | None:
+    if plan is None:
+        return None
+    kept = [sorted(node) for node in plan.kept] if isinstance(plan, TreePlan) else []
+    return {"text": format_plan(plan, aliases), "kept": sorted(kept)}
+
+
+def _plan_from_json(known: Mapping[str, Any] | None, aliases: Sequence[str]) -> Plan | None:
+    if known is None:
+        return None
+    plan = parse_plan(known["text"], aliases)
+    return TreePlan(plan.tree, frozenset(map(frozenset, known["kept"]))) if isinstance(plan, TreePlan) else plan

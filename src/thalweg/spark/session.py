@@ -1,0 +1,89 @@
+"""A Spark session on this machine alone, set up for joins of streams."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from pyspark import SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.sql import SparkSession
+
+from thalweg.errors import OptionError
+from thalweg.spark.java import use_java
+
+Setting = str | int | float | bool
+
+_LOGGING = Path(__file__).with_name("log4j2.properties")
+
+
+def local_session(cores: int | None = None, **conf: Setting) -> SparkSession:
+    """A Spark session in this process, on ``cores`` of the machine's cores (all, unless given).
+
+    ``conf`` holds further Spark settings, ``local_session(**{"spark.ui.enabled": True})``, and overrules ours.
+    A session that runs already is returned as it is.
+    """
+    if cores is not None and cores < 1:
+        raise OptionError(f"a session needs at least one core, not {cores}")
+    for name in conf:
+        if not name.startswith("spark."):
+            raise OptionError(f"{name!r} is not a Spark setting; their names begin with 'spark.'")
+    if (running := _running()) is not None:
+        return running
+    use_java()
+    # Left to itself, Spark runs workers with whatever python3 is first on the path.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    scratch = Path(tempfile.mkdtemp(prefix="thalweg-spark-"))
+    atexit.register(_leave, scratch)
+    settings: dict[str, Setting | None] = {**_settings(cores, scratch), **conf}
+    return SparkSession.builder.config(map=settings).getOrCreate()
+
+
+def _running() -> SparkSession | None:
+    if SparkContext._active_spark_context is None:  # a stopped context's session would still count as active
+        return None
+    try:
+        return SparkSession.active()
+    except PySparkRuntimeError:  # a context without a session
+        return None
+
+
+def _settings(cores: int | None, scratch: Path) -> dict[str, str]:
+    return {
+        "spark.app.name": "thalweg",
+        "spark.master": f"local[{cores or '*'}]",
+        # Nothing listens beyond this machine, and no name has to resolve.
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        # The log level must be set before Spark logs anything; this option leaves extraJavaOptions to the caller.
+        "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        # Nothing is left behind in the working directory.
+        "spark.local.dir": str(scratch),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.sql.catalogImplementation": "in-memory",
+        # Times mean the same on every machine.
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        # transformWithState runs on RocksDB alone; with a changelog, a batch writes what it changed and no more.
+        "spark.sql.streaming.stateStore.providerClass": (
+            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+        ),
+        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    }
+
+
+def _leave(scratch: Path) -> None:
+    """Stop what still runs, so that nothing writes to ``scratch`` any more, and remove it."""
+    try:
+        if (session := _running()) is not None:
+            for query in session.streams.active:
+                query.stop()
+            session.stop()
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)  # what cannot be removed here is the system's to clean

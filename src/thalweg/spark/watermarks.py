@@ -1,0 +1,69 @@
+"""How far time has come in a bucket, from what the tasks say about each stream."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from thalweg.engine.kernels.join import NEVER
+
+
+@dataclass(slots=True)
+class Watermarks:
+    """The newest event time of each stream, and what follows from it.
+
+    The watermark is the least, over the streams, of (newest event time - allowed lateness). A stream that has
+    not begun holds it back. With an idle timeout, a stream that has said nothing for so long does not: it is left out
+    until it speaks again (what it then brings may be late). The clock is that of the batches, which Spark keeps in its
+    checkpoint, so a batch that is run again comes to the same result.
+
+    Attributes:
+        lateness: for each stream, in microseconds.
+        idle_timeout: in microseconds, or None.
+        newest: the newest event time of each stream.
+        spoke: when each stream was last heard of.
+        watermark: no row before it is taken any more.
+
+    """
+
+    lateness: tuple[int, ...]
+    idle_timeout: int | None = None
+    newest: list[int | None] = field(default_factory=list)
+    spoke: list[int | None] = field(default_factory=list)
+    watermark: int = NEVER
+
+    def __post_init__(self) -> None:
+        self.newest = self.newest or [None] * len(self.lateness)
+        self.spoke = self.spoke or [None] * len(self.lateness)
+
+    def hear(self, stream: int, newest: int | None, moment: int) -> None:
+        """A task of a stream has rows up to ``newest``."""
+        if newest is not None:
+            known = self.newest[stream]
+            self.newest[stream] = newest if known is None else max(known, newest)
+            self.spoke[stream] = max(moment, self.spoke[stream] or moment)
+
+    def advance(self, moment: int | None) -> int:
+        """The watermark once all tasks of a batch have been heard; it never goes back."""
+        if moment is not None:
+            self.spoke = [moment if spoke is None else spoke for spoke in self.spoke]
+        active = [
+            NEVER if newest is None else newest - late
+            for newest, late, spoke in zip(self.newest, self.lateness, self.spoke, strict=True)
+            if not self._idle(spoke, moment)
+        ]
+        if active:
+            self.watermark = max(self.watermark, min(active))
+        return self.watermark
+
+    def _idle(self, spoke: int | None, moment: int | None) -> bool:
+        if self.idle_timeout is None or spoke is None or moment is None:
+            return False
+        return moment - spoke > self.idle_timeout
+
+    def to_json(self) -> dict[str, Any]:
+        return {"newest": self.newest, "spoke": self.spoke, "watermark": self.watermark}
+
+    def restore(self, known: dict[str, Any]) -> None:
+        """Go on where :meth:`to_json` was."""
+        self.newest, self.spoke, self.watermark = list(known["newest"]), list(known["spoke"]), known["watermark"]

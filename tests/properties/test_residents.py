@@ -1,0 +1,80 @@
+"""Queries divided over buckets that keep a log, lose their engines and run batches again, against the oracle."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from tests.cases import TIME, Case
+from tests.lifetimes import contradictory
+from tests.oracle import expected, normalised_table
+from tests.properties.settings import randomized
+from tests.properties.strategies import cases
+from tests.properties.test_feeding import AGGREGATES, DIFFERENCES, JOINS
+from tests.spark.simulated import SimulatedQuery, simulated_spec
+from thalweg.arrivals import arrivals
+from thalweg.cql import Source, bind
+from thalweg.intake import as_table
+from thalweg.plan.partitioning import choose_partitioning
+
+
+@randomized(share=60)
+@given(case=cases(JOINS), seed=st.integers(0, 2**32))
+def test_joins(case: Case, seed: int) -> None:
+    check(case, random.Random(seed))
+
+
+@randomized(share=30)
+@given(case=cases(AGGREGATES), seed=st.integers(0, 2**32))
+def test_aggregates(case: Case, seed: int) -> None:
+    check(case, random.Random(seed))
+
+
+@randomized(share=20)
+@given(case=cases(DIFFERENCES), seed=st.integers(0, 2**32))
+def test_differences(case: Case, seed: int) -> None:
+    check(case, random.Random(seed))
+
+
+def check(case: Case, rng: random.Random) -> None:
+    assume(bool(case.minus) or not contradictory(case))
+    tables = {name: as_table(name, table) for name, table in case.tables().items()}
+    query = bind(case.cql(), {name: Source(table.schema, TIME) for name, table in tables.items()})[0]
+    streams = arrivals([(ref.alias, tables[ref.stream], ref.time) for ref in query.streams], None)
+    span = max([1, *(int(s.times[-1] - s.times[0]) for s in streams if len(s))])
+    disorder = int(rng.choice([0.0, 0.1, 0.5]) * span)
+    strays: dict[tuple[int, int], int] = {}
+    coming = [
+        (int(t) + strays.setdefault((s, int(t)), rng.randint(0, disorder)), s, i)
+        for s, stream in enumerate(streams)
+        for i, t in enumerate(stream.times)
+    ]
+    coming.sort(key=lambda row: row[0])
+    texts = [text for text in (case.plan, *(text for _, text in case.transitions)) if text is not None]
+    spec = simulated_spec(query, [disorder] * len(streams), case.plan, case.states)
+    partitioning = choose_partitioning(query, rng.choice([1, 2, 5, 12]))
+    running = SimulatedQuery(spec, partitioning, rng, troubled=rng.choice([0.0, 0.2, 0.5]))
+    answers = [query.schema.empty_table()]
+    while coming:
+        count = rng.choice([1, 3, 10, 40])
+        batch, coming = coming[:count], coming[count:]
+        rows = []
+        for position, stream in enumerate(streams):
+            places = [i for _, s, i in batch if s == position]
+            table = stream.table.take(pa.array(stream.rows[places], pa.int64()))
+            rows.append((table, np.array(stream.times[places]).tolist()) if places else None)
+        commands: list[dict[str, object]] = []
+        if texts and rng.random() < 0.2:
+            commands.append({"command": "plan", "plan": rng.choice(texts)})
+        answers += running.batch(rows, commands)
+    answers += running.batch([None] * len(streams), [{"command": "end"}])
+    got, want = normalised_table(pa.concat_tables(answers)), expected(case)
+    assert got == want, f"missing {want - got}\nextra {got - want}\n{case.cql()}\n{partitioning}"
+    if not query.aggregation:
+        assert sum(bucket.chunks for bucket in running.buckets) == 0 or any(ref.window for ref in query.streams), (
+            "chunks are left"
+        )

@@ -1,0 +1,151 @@
+"""Spark's part, played in process: tasks that pack, a shuffle, buckets with a durable log, crashes and retries.
+
+What is ours of the Spark runtime (packing, partitioning, watermarks, the log, rebuilding) runs as it is; only
+Spark is left out, so thousands of cases take minutes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.cql.query import Query
+from thalweg.engine.expressions import Expressions, physical_names
+from thalweg.engine.interner import comparable
+from thalweg.engine.kernels.join import NEVER
+from thalweg.plan.partitioning import Coordinate, Partitioning
+from thalweg.spark.packing import MOMENT, Packer, T, hash_column, unblob
+from thalweg.spark.resident import Arriving, Resident, Spec
+
+
+@dataclass
+class DictLog:
+    """A log in memory; a transaction is a copy of it."""
+
+    held: dict[tuple[int, int], bytes] = field(default_factory=dict)
+
+    def put(self, batch: int, stream: int, body: bytes) -> None:
+        assert (batch, stream) not in self.held
+        self.held[batch, stream] = body
+
+    def drop(self, batch: int, stream: int) -> None:
+        del self.held[batch, stream]
+
+    def chunks(self) -> Iterator[tuple[int, int, bytes]]:
+        for (batch, stream), body in self.held.items():
+            yield batch, stream, body
+
+
+class SimulatedBucket:
+    """One bucket: its committed record and log, and engines that may be current, stale or ahead."""
+
+    def __init__(self, spec: Spec, rng: Random, troubled: float) -> None:
+        self._spec, self._rng, self._troubled = spec, rng, troubled
+        self._record: str | None = None
+        self._log = DictLog()
+        self._kept: Resident | None = None
+        self.metrics: list[dict[str, object]] = []
+
+    @property
+    def chunks(self) -> int:
+        return len(self._log.held)
+
+    def run(self, arriving: Arriving) -> list[pa.Table]:
+        while self._rng.random() < self._troubled:
+            self._attempt(arriving)  # fails after its work is done, and is run again
+        log, outcome = self._attempt(arriving)
+        self._log, self._record = log, outcome.record
+        self.metrics.append(outcome.metrics)
+        json.dumps(outcome.metrics)
+        if self._rng.random() < self._troubled:
+            self._kept = None  # the worker is gone
+        return [unblob(body) for body in outcome.results]
+
+    def _attempt(self, arriving: Arriving):  # type: ignore[no-untyped-def]
+        log = DictLog(dict(self._log.held))
+        resident = self._resident(log)
+        outcome = resident.process(arriving, log)
+        self._kept = resident
+        return log, outcome
+
+    def _resident(self, log: DictLog) -> Resident:
+        if self._record is None:
+            return Resident(self._spec)
+        kept = self._kept
+        if kept is not None and kept.token == json.loads(self._record)["token"]:
+            return kept
+        return Resident.rebuild(self._spec, self._record, log)
+
+
+class SimulatedQuery:
+    """A query over some buckets."""
+
+    def __init__(self, spec: Spec, partitioning: Partitioning, rng: Random, troubled: float = 0.0) -> None:
+        self._query, self._partitioning = spec.query, partitioning
+        self.buckets = [SimulatedBucket(spec, rng, troubled) for _ in range(partitioning.buckets)]
+        self._packers = [
+            Packer(
+                s,
+                pa.schema([pa.field(T, pa.int64()), *ref.schema]),
+                partitioning,
+                tuple(range(len(self.buckets))),
+                False,
+            )
+            for s, ref in enumerate(spec.query.streams)
+        ]
+        self._expressions = Expressions(physical_names(spec.query))
+        self._moment = 0
+
+    def batch(
+        self, rows: Sequence[tuple[pa.Table, Sequence[int | None]] | None], commands: Sequence[dict[str, object]] = ()
+    ) -> list[pa.Table]:
+        """Run a micro-batch: the rows of each stream with their event times."""
+        self._moment += 1
+        arriving = [Arriving() for _ in self.buckets]
+        for stream, given in enumerate(rows):
+            if given is not None:
+                for row in self._packed(stream, *given):
+                    mine = arriving[row["bucket"]]
+                    if row["body"] is not None:
+                        mine.bodies.append((stream, row["body"]))
+                    mine.news.append((stream, None if row["newest"] == NEVER else row["newest"], row["moment"]))
+        for position, command in enumerate(commands):
+            for mine in arriving:
+                mine.commands.append(json.dumps({"at": position, **command}))
+        return [
+            table
+            for bucket, mine in zip(self.buckets, arriving, strict=True)
+            if mine.news or mine.commands
+            for table in bucket.run(mine)
+        ]
+
+    def _packed(self, stream: int, table: pa.Table, times: Sequence[int | None]) -> list[dict[str, object]]:
+        handed = table.append_column(T, pa.array(times, pa.int64()))
+        handed = handed.append_column(MOMENT, pa.array([self._moment] * table.num_rows, pa.int64()))
+        for axis, coordinate in enumerate(self._partitioning.known(stream)):
+            handed = handed.append_column(hash_column(axis), pa.array(self._hashes(stream, coordinate, table)))
+        packed = self._packers[stream](iter(handed.combine_chunks().to_batches()))
+        return [row for batch in packed for row in batch.to_pylist()]
+
+    def _hashes(self, stream: int, coordinate: Coordinate, table: pa.Table) -> np.ndarray:
+        if coordinate.kind == "row":
+            values = [tuple(row.values()) for row in table.to_pylist()]
+        else:
+            alias = self._query.streams[stream].alias
+            names = [physical_names(self._query)[alias, name] for name in table.column_names]
+            scalar = self._expressions.compile([(f"x{i}", e) for i, e in enumerate(coordinate.expressions)])
+            computed = self._expressions.evaluate(scalar, table.rename_columns(names))
+            columns = [comparable(column.combine_chunks()).to_pylist() for column in computed.columns]
+            values = list(zip(*columns, strict=True))
+        digests = [hashlib.blake2b(repr(value).encode(), digest_size=8).digest() for value in values]
+        return np.array([int.from_bytes(digest, "little", signed=True) for digest in digests], np.int64)
+
+
+def simulated_spec(query: Query, lateness: Sequence[int], plan: str | None = None, states: str = "auto") -> Spec:
+    return Spec("simulated", query, tuple(lateness), None, plan, states, keep_late=False)  # type: ignore[arg-type]
