@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
 
 import numpy as np
@@ -21,7 +23,7 @@ from thalweg.engine.interner import comparable
 from thalweg.engine.kernels.join import NEVER
 from thalweg.plan.partitioning import Coordinate, Partitioning
 from thalweg.spark.packing import MOMENT, Packer, T, hash_column, unblob
-from thalweg.spark.resident import Arriving, Resident, Spec
+from thalweg.spark.resident import Arriving, Outcome, Resident, Spec, attend
 
 
 @dataclass
@@ -45,11 +47,11 @@ class DictLog:
 class SimulatedBucket:
     """One bucket: its committed record and log, and engines that may be current, stale or ahead."""
 
-    def __init__(self, spec: Spec, rng: Random, troubled: float) -> None:
-        self._spec, self._rng, self._troubled = spec, rng, troubled
+    def __init__(self, spec: Spec, rng: Random, troubled: float, directory: Path) -> None:
+        self._spec, self._rng, self._troubled, self._directory = spec, rng, troubled, directory
         self._record: str | None = None
         self._log = DictLog()
-        self._kept: Resident | None = None
+        self._kept: dict[int, Resident] = {}
         self.metrics: list[dict[str, object]] = []
 
     @property
@@ -63,32 +65,30 @@ class SimulatedBucket:
         self._log, self._record = log, outcome.record
         self.metrics.append(outcome.metrics)
         json.dumps(outcome.metrics)
-        if self._rng.random() < self._troubled:
-            self._kept = None  # the worker is gone
         return [unblob(body) for body in outcome.results]
 
-    def _attempt(self, arriving: Arriving):  # type: ignore[no-untyped-def]
+    def _attempt(self, arriving: Arriving) -> tuple[DictLog, Outcome]:
+        """By one of three workers, which may find the directory taken by another, or cleared."""
         log = DictLog(dict(self._log.held))
-        resident = self._resident(log)
-        outcome = resident.process(arriving, log)
-        self._kept = resident
+        worker = self._rng.randrange(3)
+        directory = None if self._rng.random() < self._troubled / 2 else self._directory
+        if self._rng.random() < self._troubled / 4:
+            shutil.rmtree(self._directory, ignore_errors=True)  # it may not be there yet
+        kept = self._kept.pop(worker, None)
+        resident, outcome = attend(self._spec, self._record, arriving, log, directory, kept)
+        if directory is not None:
+            self._kept[worker] = resident
         return log, outcome
-
-    def _resident(self, log: DictLog) -> Resident:
-        if self._record is None:
-            return Resident(self._spec)
-        kept = self._kept
-        if kept is not None and kept.token == json.loads(self._record)["token"]:
-            return kept
-        return Resident.rebuild(self._spec, self._record, log)
 
 
 class SimulatedQuery:
     """A query over some buckets."""
 
-    def __init__(self, spec: Spec, partitioning: Partitioning, rng: Random, troubled: float = 0.0) -> None:
+    def __init__(
+        self, spec: Spec, partitioning: Partitioning, rng: Random, directory: Path, troubled: float = 0.0
+    ) -> None:
         self._query, self._partitioning = spec.query, partitioning
-        self.buckets = [SimulatedBucket(spec, rng, troubled) for _ in range(partitioning.buckets)]
+        self.buckets = [SimulatedBucket(spec, rng, troubled, directory / str(b)) for b in range(partitioning.buckets)]
         self._packers = [
             Packer(
                 s,

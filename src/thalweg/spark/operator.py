@@ -1,8 +1,9 @@
 """The one stateful operator of a query, as Spark runs it.
 
-Its key is the bucket, its state the bucket's chunks and record. The live engine of a bucket stays in the worker
-between batches; it is trusted only if it carries the token of the committed record, so that a
-batch that is retried never meets an engine that is ahead of it.
+Its key is the bucket, its state the bucket's chunks and record. The live engine of a bucket lies in mapped files, so
+that any worker of the host can go on with it; a worker also keeps the one it used last. An engine is
+trusted only if its image carries the token of the committed record: a batch that is retried never meets
+an engine that is ahead of it, nor one that a crash left half changed.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import pandas as pd
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from thalweg.engine.kernels.join import NEVER
-from thalweg.spark.resident import Arriving, Outcome, Resident, Spec
+from thalweg.spark.lodging import lodge
+from thalweg.spark.resident import Arriving, Outcome, Resident, Spec, attend
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import MapState, TimerValues
@@ -28,7 +30,7 @@ _COLUMNS = ("bucket", "body", "stream", "late", "metrics")
 _IDLE_SECONDS = 600.0
 """How long a worker keeps the engine of a bucket that it is not asked for."""
 
-_residents: dict[tuple[str, int], tuple[Resident, float]] = {}
+_kept: dict[tuple[str, int], tuple[Resident, float]] = {}
 
 
 class StateLog:
@@ -65,24 +67,23 @@ class BucketOperator(StatefulProcessor):
         timerValues: TimerValues,  # noqa: N803, ARG002
     ) -> Iterator[pd.DataFrame]:
         bucket = int(key[0])
-        arriving = _arriving(rows)
         log = StateLog(self._chunks)
-        resident = self._resident(bucket, log)
-        outcome = resident.process(arriving, log)
-        self._record.update((outcome.record,))
-        _residents[self._spec.identity, bucket] = resident, time.monotonic()
-        yield _emitted(bucket, outcome)
-
-    def _resident(self, bucket: int, log: StateLog) -> Resident:
-        """The live engine of a bucket; taken out of the worker's keeping until the batch has gone well."""
         _retire()
-        kept = _residents.pop((self._spec.identity, bucket), None)
-        committed = self._record.get()
-        if committed is None:
-            return Resident(self._spec)
-        if kept is not None and kept[0].token == json.loads(committed[0])["token"]:
-            return kept[0]
-        return Resident.rebuild(self._spec, committed[0], log)
+        with lodge(self._spec.identity, bucket) as directory:
+            committed = self._record.get()
+            kept = _kept.pop((self._spec.identity, bucket), None)
+            resident, outcome = attend(
+                self._spec,
+                None if committed is None else committed[0],
+                _arriving(rows),
+                log,
+                directory,
+                None if kept is None else kept[0],
+            )
+            self._record.update((outcome.record,))
+            if directory is not None:
+                _kept[self._spec.identity, bucket] = resident, time.monotonic()
+        yield _emitted(bucket, outcome)
 
     def close(self) -> None:
         """Nothing to close: engines outlive the task."""
@@ -91,8 +92,8 @@ class BucketOperator(StatefulProcessor):
 def _retire() -> None:
     """Let go of engines that nobody has asked for in a while: their query has stopped, or moved away."""
     now = time.monotonic()
-    for key in [key for key, (_, used) in _residents.items() if now - used > _IDLE_SECONDS]:
-        del _residents[key]
+    for key in [key for key, (_, used) in _kept.items() if now - used > _IDLE_SECONDS]:
+        del _kept[key]
 
 
 def _arriving(frames: Iterator[pd.DataFrame]) -> Arriving:

@@ -12,7 +12,9 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
+from itertools import groupby
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,6 +23,7 @@ import pyarrow as pa
 from thalweg.cql.query import Query, RangeWindow
 from thalweg.engine.batch import Batch
 from thalweg.engine.bucket import Bucket, open_bucket
+from thalweg.engine.image import mark_dirty, read_image, write_image
 from thalweg.engine.join import Work
 from thalweg.engine.kernels.join import FOREVER, Int64s
 from thalweg.engine.sampling import SAMPLE_ROWS, sample
@@ -140,43 +143,69 @@ class Resident:
     @staticmethod
     def rebuild(spec: Spec, record: str, log: Log) -> Resident:
         """The bucket that wrote this record, from its log."""
-        known = json.loads(record)
-        if known["format"] != FORMAT:
-            raise ThalwegError(
-                f"query '{spec.query.name}': the checkpoint has format {known['format']}, and this version of thalweg "
-                f"reads format {FORMAT}. Start with a new checkpoint directory, or with the version that wrote it."
-            )
-        resident = Resident(spec)
         started = time.perf_counter()
-        resident.token, resident._batch = known["token"], known["batch"]
-        resident._plan = _plan_from_json(known["plan"], spec.query.aliases)
+        resident = Resident(spec)
+        known = resident._recall(record)
+        chunks, resident._chunks = resident._chunks, []
+        resident._rows = [0] * len(spec.query.streams)
         resident._open()
         bodies = {(batch, stream): body for batch, stream, body in log.chunks()}
-        by_batch: dict[int, dict[int, pa.Table]] = {}
-        watermarks: dict[int, int] = {}
-        for batch, stream, watermark in known["chunks"]:
-            by_batch.setdefault(batch, {})[stream] = unblob(bodies[batch, stream])
-            watermarks[batch] = watermark
-        for batch in sorted(by_batch):
-            resident._take(by_batch[batch], watermarks[batch], batch)
-            for _ in resident._answers(watermarks[batch]):
-                pass  # said before
-        resident._marks.restore(known["marks"])
-        resident._ended = known["ended"]
-        watermark = FOREVER if resident._ended else resident._marks.watermark
-        resident._take({}, watermark, resident._batch)  # batches without rows may have moved time on
-        for _ in resident._answers(watermark):
-            pass
+        for batch, group in groupby(chunks, key=lambda chunk: chunk.batch):
+            parts = list(group)
+            tables = {chunk.stream: unblob(bodies[batch, chunk.stream]) for chunk in parts}
+            resident._replay(tables, parts[0].watermark, batch)
+        # Batches without rows may have moved time on.
+        resident._replay({}, resident._watermark, known["batch"])
         resident._rebuilds = 1
         resident._seconds["rebuild"] = time.perf_counter() - started
         return resident
+
+    @staticmethod
+    def take_over(spec: Spec, record: str, directory: Path, kept: Resident | None) -> Resident | None:
+        """The bucket that wrote this record, if its image is in the directory; ``kept`` saves opening another."""
+        resident = Resident(spec)
+        resident._recall(record)
+        if kept is None:
+            resident._open()
+        else:
+            resident._bucket = kept._bucket
+        if not read_image(directory, resident.bucket, resident.token):
+            return None
+        resident._work = resident.bucket.work
+        return resident
+
+    def _recall(self, record: str) -> dict[str, Any]:
+        """What the record says."""
+        known: dict[str, Any] = json.loads(record)
+        if known["format"] != FORMAT:
+            raise ThalwegError(
+                f"query '{self.spec.query.name}': the checkpoint has format {known['format']}, and this version of "
+                f"thalweg reads format {FORMAT}. Start with a new checkpoint directory, or the version that wrote it."
+            )
+        self.token, self._batch, self._ended = known["token"], known["batch"], known["ended"]
+        self._plan = _plan_from_json(known["plan"], self.spec.query.aliases)
+        self._marks.restore(known["marks"])
+        self._rows = list(known["rows"])
+        self._chunks = [Chunk(*chunk) for chunk in known["chunks"]]
+        return known
+
+    def _replay(self, tables: Mapping[int, pa.Table], watermark: int, batch: int) -> None:
+        """Take rows again whose results were emitted before."""
+        self._take(tables, watermark, batch)
+        for _ in self._answers(watermark):
+            pass
+
+    @property
+    def _watermark(self) -> int:
+        return FOREVER if self._ended else self._marks.watermark
 
     def _open(self) -> None:
         query = self.spec.query
         self._bucket = open_bucket(query, self._plan, rank(JoinGraph.of(query), Statistics.default(query)))
 
     @property
-    def _live(self) -> Bucket:
+    def bucket(self) -> Bucket:
+        """The live engine."""
         if self._bucket is None:
             raise ThalwegError(f"query '{self.spec.query.name}': a bucket was asked for before it was opened")
         return self._bucket
@@ -203,7 +232,8 @@ class Resident:
         for stream, newest, moment in arriving.news:
             self._marks.hear(stream, newest, moment)
         moments = [moment for _, _, moment in arriving.news]
-        watermark = FOREVER if self._ended else self._marks.advance(max(moments, default=None))
+        self._marks.advance(max(moments, default=None))
+        watermark = self._watermark
         with clock("log"):
             for stream, table in tables.items():
                 log.put(self._batch, stream, blob(table))
@@ -232,7 +262,7 @@ class Resident:
         tables: dict[int, pa.Table] = {}
         late: dict[int, int] = {}
         blobs: list[tuple[int, bytes]] = []
-        watermark = FOREVER if self._ended else self._marks.watermark
+        watermark = self._watermark
         for stream in sorted(parts):
             table = pa.concat_tables(parts[stream])
             in_time = table.column(T).to_numpy() >= watermark
@@ -251,7 +281,7 @@ class Resident:
             plan = plan_for(query, Statistics.default(query), command["plan"], command.get("states", self.spec.states))
             if plan is not None:
                 self._plan = plan
-                self._live.transition(plan, rank(JoinGraph.of(query), Statistics.default(query)))
+                self.bucket.transition(plan, rank(JoinGraph.of(query), Statistics.default(query)))
         elif command["command"] == "end":
             self._ended = True
 
@@ -267,14 +297,14 @@ class Resident:
             batches.append(Batch(table.drop_columns([T]), times))
             self._chunks.append(Chunk(batch, stream, len(times), self._rows[stream], int(times.max()), watermark))
             self._rows[stream] += len(times)
-        self._live.offer(batches, watermark)
+        self.bucket.offer(batches, watermark)
 
     def _answers(self, watermark: int) -> Iterator[pa.Table]:
-        yield from self._live.advance()
+        yield from self.bucket.advance()
         if watermark == FOREVER:
-            yield from self._live.close()
+            yield from self.bucket.close()
         else:
-            yield from self._live.settle(watermark)
+            yield from self.bucket.settle(watermark)
 
     def _forget(self, watermark: int, log: Log) -> None:
         """Drop the chunks whose rows have all left their windows."""
@@ -291,7 +321,7 @@ class Resident:
         if isinstance(window, RangeWindow):
             # A result that leaves at the watermark itself has not been said to leave.
             return window.width_us is None or chunk.newest + window.width_us >= watermark
-        return chunk.first + chunk.rows > self._live.oldest_rows()[chunk.stream]
+        return chunk.first + chunk.rows > self.bucket.oldest_rows()[chunk.stream]
 
     # -- What is remembered ---------------------------------------------------------------
 
@@ -302,7 +332,8 @@ class Resident:
                 "token": self.token,
                 "batch": self._batch,
                 "plan": _plan_to_json(self._plan, self.spec.query.aliases),
-                "chunks": [[chunk.batch, chunk.stream, chunk.watermark] for chunk in self._chunks],
+                "chunks": [astuple(chunk) for chunk in self._chunks],
+                "rows": self._rows,
                 "marks": self._marks.to_json(),
                 "ended": self._ended,
             }
@@ -310,9 +341,9 @@ class Resident:
 
     def _measure(self, counts: dict[str, Any]) -> dict[str, Any]:
         """Counts of this batch, and what the bucket holds after it."""
-        sizes = self._live.sizes()
+        sizes = self.bucket.sizes()
         streams = [size for size in sizes if len(size.node) == 1]
-        work = self._live.work
+        work = self.bucket.work
         measured = counts | {
             "watermark": self._marks.watermark,
             "plan": None if self._plan is None else format_plan(self._plan, self.spec.query.aliases),
@@ -327,6 +358,35 @@ class Resident:
         }
         self._work, self._rebuilds, self._seconds = work, 0, dict.fromkeys(PHASES, 0.0)
         return measured
+
+
+def attend(
+    spec: Spec, record: str | None, arriving: Arriving, log: Log, directory: Path | None, kept: Resident | None = None
+) -> tuple[Resident, Outcome]:
+    """Run a batch of a bucket: on the engine as it was committed, or on one built anew.
+
+    Args:
+        spec: what the bucket runs.
+        record: what was committed last; None before the first batch.
+        arriving: the batch.
+        log: the chunks, as they were committed.
+        directory: the caller's alone, for the bucket's image; None: there is no place for one.
+        kept: the resident that the caller used last, which may be behind, ahead, or ruined.
+
+    """
+    resident = None
+    if record is None:
+        resident = Resident(spec)
+    elif directory is not None:
+        resident = Resident.take_over(spec, record, directory, kept)
+    if resident is None:
+        resident = Resident.rebuild(spec, record or "", log)
+    if directory is not None:
+        mark_dirty(directory)
+    outcome = resident.process(arriving, log)
+    if directory is not None:
+        write_image(directory, resident.bucket, resident.token)
+    return resident, outcome
 
 
 class _Clock:
