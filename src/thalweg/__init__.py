@@ -15,12 +15,18 @@ if TYPE_CHECKING:
     from thalweg.errors import ThalwegError
     from thalweg.options import Options
     from thalweg.replayer import replay
+    from thalweg.spark.app import App
 
 __version__ = "0.1.0"
-__all__ = ["Options", "ThalwegError", "__version__", "replay"]
+__all__ = ["App", "Options", "ThalwegError", "__version__", "replay"]
 
 # Each name is loaded when it is first used, so that `import thalweg` costs next to nothing.
-_HOMES = {"Options": "thalweg.options", "ThalwegError": "thalweg.errors", "replay": "thalweg.replayer"}
+_HOMES = {
+    "App": "thalweg.spark.app",
+    "Options": "thalweg.options",
+    "ThalwegError": "thalweg.errors",
+    "replay": "thalweg.replayer",
+}
 
 
 def __getattr__(name: str) -> Any:

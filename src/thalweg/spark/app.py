@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructField, StructType
 
@@ -34,6 +35,9 @@ from thalweg.spark.operator import EMITTED, BucketOperator
 from thalweg.spark.packing import MOMENT, PACKED, PASSES, Packer, T, hash_column, unpacker
 from thalweg.spark.resident import Spec
 from thalweg.spark.session import local_session
+
+_METRICS = "buckets"
+"""The observed metric with the metrics of every bucket."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,19 +101,24 @@ class App:
             raise OptionError(f"there is no command '{command}'. The commands are: plan, end.")
         control.send(self.directory / "control", {"command": command, **arguments})
 
-    def metrics(self, query: StreamingQuery | None = None) -> dict[str, Any]:
-        """What the last batch did: totals, and the same for each bucket.
+    def metrics(
+        self, query: StreamingQuery | None = None, *, progress: StreamingQueryProgress | None = None
+    ) -> dict[str, Any]:
+        """What a batch did: totals, and the same for each bucket.
 
-        Of ``query``, or of the one query of this app that runs.
+        Of the last batch of ``query``, or of the one query of this app that runs; or of the batch that
+        ``progress`` tells of.
         """
-        if query is None:
-            running = self.spark.streams.active
-            if len(running) != 1:
-                raise OptionError(f"{len(running)} queries are running. Say whose metrics you want.")
-            query = running[0]
-        progress = query.lastProgress
-        found = [row for row in (progress.observedMetrics.values() if progress else ()) if "thalweg" in row]
-        return _add_up([json.loads(text) for row in found for text in row["thalweg"]])
+        if progress is None:
+            progress = (query or self._only_query()).lastProgress
+        observed = progress.observedMetrics if progress else {}
+        return _add_up([json.loads(text) for row in observed.values() if _METRICS in row for text in row[_METRICS]])
+
+    def _only_query(self) -> StreamingQuery:
+        running = self.spark.streams.active
+        if len(running) != 1:
+            raise OptionError(f"{len(running)} queries of this app are running. Say whose metrics you want.")
+        return running[0]
 
     def _run(self, query: Query, options: Options) -> DataFrame:
         division = divide(query)
@@ -224,7 +233,7 @@ def _observed() -> list[Column]:
         return F.sum(F.get_json_object("metrics", f"$.{name}").cast("bigint")).alias(name)
 
     totals = ("results", "state_tuples", "state_entries", "state_bytes", "probes", "completions", "rebuilds")
-    return [*map(total, totals), F.collect_list("metrics").alias("thalweg")]
+    return [*map(total, totals), F.collect_list("metrics").alias(_METRICS)]
 
 
 def _add_up(buckets: list[dict[str, Any]]) -> dict[str, Any]:

@@ -55,7 +55,8 @@ def _running() -> SparkSession | None:
 def _settings(cores: int | None, scratch: Path) -> dict[str, str]:
     return {
         "spark.app.name": "thalweg",
-        "spark.master": f"local[{cores or '*'}]",
+        # A task that fails, for a worker that was killed, say, is run again, as it would be on a cluster.
+        "spark.master": f"local[{cores or '*'},4]",
         # Nothing listens beyond this machine, and no name has to resolve.
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
