@@ -88,7 +88,7 @@ class JoinEngine:
         "_unprocessed",
         "_unburied",
         "_counters",
-        "_in_order",
+        "_horizon",
     )
 
     def __init__(self, query: Query, plan: Plan, rank: Rank | None = None, *, timed: bool = True) -> None:
@@ -98,7 +98,7 @@ class JoinEngine:
         n = len(self.layouts)
         self._thetas = theta_tables(query.thetas, self.layouts)
         self._streams = np.zeros((n, k.STREAM_FIELDS), np.int64)
-        self._in_order = True
+        self._horizon = k.FOREVER
         self._timed = timed
         self._straight = False
         self._partitions = [0] * n
@@ -124,15 +124,15 @@ class JoinEngine:
     def offer(self, batches: Sequence[k.Int64s], watermark: int | None = None) -> None:
         """Hand over new tuples, per stream in time order (a matrix of its layout's words).
 
-        ``watermark``: no tuple before this time will ever be offered again. Without one the tuples come in
-        total order over all calls, so that each of them is the watermark of its moment.
+        ``watermark``: no tuple before this time will be offered after these. Without one the tuples come in
+        total order over all calls.
         """
         words = [batch.reshape(-1) for batch in batches]
         ends = np.cumsum([len(w) for w in words])
         self._inbox = k.Inbox(np.concatenate(words), np.stack([ends - [len(w) for w in words], ends], axis=1))
-        self._in_order = watermark is None
-        if watermark is not None:
-            self._frames.registers[k.R_WATERMARK] = max(watermark, int(self._frames.registers[k.R_WATERMARK]))
+        if self._horizon < k.FOREVER:
+            self._frames.registers[k.R_WATERMARK] = max(self._horizon, int(self._frames.registers[k.R_WATERMARK]))
+        self._horizon = k.FOREVER if watermark is None else min(watermark, k.FOREVER - 1)
         tuples = 0
         for stream, (layout, batch) in enumerate(zip(self.layouts, batches, strict=True)):
             if layout.partition is not None and len(batch):
@@ -188,7 +188,7 @@ class JoinEngine:
                 self._inbox.place,
                 self._output,
                 self._counters,
-                self._in_order,
+                self._horizon,
                 self._timed,
                 limit,
             )
@@ -201,7 +201,7 @@ class JoinEngine:
             self._output,
             self._deaths,
             self._counters,
-            self._in_order,
+            self._horizon,
             limit,
         )
 

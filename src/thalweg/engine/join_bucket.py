@@ -21,7 +21,7 @@ from thalweg.engine.encoding import encoders
 from thalweg.engine.expressions import Expressions, physical_names
 from thalweg.engine.image import ImageTag
 from thalweg.engine.join import JoinEngine, StoreSize, Work
-from thalweg.engine.kernels.join import FOREVER, NEVER, ROW
+from thalweg.engine.kernels.join import FOREVER, ROW
 from thalweg.engine.outputs import Emitter, emitter
 from thalweg.engine.payload import Payload, Rows
 from thalweg.engine.results import Verdict, engine_columns, needs_times, payload_columns
@@ -32,7 +32,7 @@ from thalweg.plan.tree import Plan
 class JoinBucket:
     """See :class:`thalweg.engine.bucket.Bucket` for the order of calls."""
 
-    __image__: ClassVar = ("_payloads", "_encoders", "_waiting", "_watermark", "_in_order", "_engine", "_emitter")
+    __image__: ClassVar = ("_payloads", "_encoders", "_waiting", "_in_order", "_engine", "_emitter")
 
     def __init__(
         self, query: Query, plan: Plan, rank: Rank | None = None, payloads: Sequence[Rows] | None = None
@@ -44,7 +44,6 @@ class JoinBucket:
         self._encoders = encoders(query, expressions)
         self._needs_order = any(isinstance(ref.window, RowsWindow) for ref in query.streams)
         self._waiting = Waiting([encoder.layout.width for encoder in self._encoders])
-        self._watermark = NEVER
         self._in_order = True
         self._engine = JoinEngine(query, plan, rank, timed=needs_times(query))
         self._nothing = np.zeros((0, 2 + len(query.streams)), np.int64)
@@ -68,8 +67,7 @@ class JoinBucket:
                 self._waiting.add(stream, new)
             self._engine.offer(self._waiting.before(watermark))
         else:
-            self._engine.offer([in_time_order(new) for new in words], self._watermark)
-            self._watermark = max(self._watermark, watermark)
+            self._engine.offer([in_time_order(new) for new in words], watermark)
 
     def advance(self, limit: int | None = None) -> Iterator[pa.Table]:
         blocks = self._engine.advance(limit)

@@ -52,7 +52,8 @@ LOOK_AHEAD = 2
 """How many tuples of its stream before its turn the cache line that a tuple will look up is asked for."""
 
 # A tuple of a base window; then its codes, operands, [partition, newer, alive], links. ROW is negative if it can join
-# nothing (it may still count in a ROWS window). Its expiry follows from its time, which keeps a tuple with one key within half a cache line.
+# nothing (it may still count in a ROWS window). Its expiry follows from its time, which keeps a tuple with one key
+# within half a cache line.
 T, ROW, CODES = 0, 1, 2
 # An entry of a state; then the sequence numbers of its components.
 ENTRY_T, ENTRY_EXPIRY, ENTRY_KEY, ENTRY_LINK, COMPONENTS = 0, 1, 2, 3, 4
@@ -294,7 +295,7 @@ def run(
     output: Int64s,
     deaths: Int64s,
     counters: Int64s,
-    in_order: bool,
+    horizon: int,
     limit: int,
 ) -> tuple[int, int]:
     """Process up to ``limit`` tuples of the inbox in total order; (what it stopped for, which store).
@@ -308,7 +309,8 @@ def run(
         output: [(time, expiry, row per stream), result]; registers[R_OUTPUTS] are filled.
         deaths: [death, (stream, row, time)]: tuples that left a ROWS window.
         counters: the work done, added up.
-        in_order: no tuple before the one at hand will come, so it moves the watermark on.
+        horizon: no tuple before this time comes after these. They are taken in time order, so up to there each of
+            them moves the watermark on; FOREVER: the tuples of all calls come in order.
         limit: how many more tuples to take.
 
     """
@@ -336,8 +338,7 @@ def run(
             if stream < 0:
                 break
             at = place[stream, 0]
-            if in_order:
-                watermark = now
+            watermark = max(watermark, min(now, horizon))
             region, mask, stride = streams[stream, S_REGION], streams[stream, S_MASK], streams[stream, S_STRIDE]
             prefix, rows = streams[stream, S_PREFIX], streams[stream, S_ROWS]
             if tuples[at + ROW] < 0 and rows == 0:
@@ -587,7 +588,7 @@ def run_straight(
     place: Int64s,
     output: Int64s,
     counters: Int64s,
-    in_order: bool,
+    horizon: int,
     timed: bool,
     limit: int,
 ) -> tuple[int, int]:
@@ -616,6 +617,7 @@ def run_straight(
     met_time, met_expiry = np.empty((n, MEETINGS), np.int64), np.empty((n, MEETINGS), np.int64)
     candidates, met = np.zeros(n, np.int64), np.zeros(n, np.int64)
     outputs, watermark = registers[R_OUTPUTS], registers[R_WATERMARK]
+    in_order = horizon == FOREVER
     taken, looked, results = 0, 0, 0
     stop, store = FINISHED, 0
     while taken < limit:
@@ -629,8 +631,7 @@ def run_straight(
         soon = new + LOOK_AHEAD * prefix
         if soon < end[s]:
             prefetch(mem, heads[s] + (tuples[soon + field[s]] & head_mask[s]) * span[s])
-        if in_order:
-            watermark = now
+        watermark = max(watermark, min(now, horizon))
         if tuples[new + ROW] >= 0:
             # 1. Purge.
             first, sequence, life = oldest[s], following[s], lifetime[s]
