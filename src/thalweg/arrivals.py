@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.engine.encoding import Booleans, microseconds
-from thalweg.engine.kernels.join import FOREVER, Int64s
+from thalweg.engine.instants import FOREVER
+from thalweg.engine.kernels.join import Int64s
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,5 +63,9 @@ class InputError(ThalwegError):
     """A table, file or row that cannot be read as the stream it is given for."""
 
 
+class CheckpointError(ThalwegError):
+    """A checkpoint that this query cannot go on from; says what differs and what is possible."""
+
+
 class JavaError(ThalwegError):
     """No Java that Spark can run on; says which were tried and what was wrong with each."""

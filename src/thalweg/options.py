@@ -27,7 +27,8 @@ class Options:
         lateness: how far a row may lag behind the newest of its stream, as an interval text
             (``"5 seconds"``). None: the input is taken as complete, so no row is late.
         late_rows: ``"count"`` late rows, or also keep them: ``"table"``.
-        buckets: on Spark, into how many parts the join is divided at most. None: one for each core.
+        buckets: on Spark, into how many parts the join is divided at most. None: one for each core, rounded
+            up to a power of two.
         idle_timeout: on Spark, how long a stream may say nothing before the others stop waiting for it
             (an interval text); None: for ever.
 

@@ -15,7 +15,7 @@ from thalweg.cql.query import Query
 from thalweg.engine.batch import Batch
 from thalweg.engine.bucket import Bucket, open_bucket
 from thalweg.engine.compilation import ready_kernels
-from thalweg.engine.kernels.join import FOREVER
+from thalweg.engine.instants import FOREVER
 from thalweg.engine.payload import TablePayload
 from thalweg.errors import InputError, OptionError, PlanError, QueryError, ThalwegError
 from thalweg.intake import as_table

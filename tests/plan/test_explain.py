@@ -244,6 +244,7 @@ def test_json_holds_the_same_and_is_json(states: str) -> None:
         "programs",
         "cost",
         "why",
+        "buckets",
     ]
     assert list(facts["predicates"]) == ["equalities", "thetas", "selections", "residual"]
     assert sum(head["total"] for head in facts["cost"]["heads"].values()) == pytest.approx(

@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from thalweg.cql.query import Query
 from thalweg.engine.expressions import Expressions, physical_names
+from thalweg.engine.instants import NEVER
 from thalweg.engine.interner import comparable
-from thalweg.engine.kernels.join import NEVER
 from thalweg.plan.partitioning import Coordinate, Partitioning
 from thalweg.spark.packing import MOMENT, Packer, T, hash_column, unblob
 from thalweg.spark.resident import Arriving, Outcome, Resident, Spec, attend
@@ -148,4 +148,13 @@ class SimulatedQuery:
 
 
 def simulated_spec(query: Query, lateness: Sequence[int], plan: str | None = None, states: str = "auto") -> Spec:
-    return Spec("simulated", query, tuple(lateness), None, plan, states, keep_late=False)  # type: ignore[arg-type]
+    return Spec(
+        "simulated",
+        query,
+        tuple(lateness),
+        None,
+        plan,
+        states,
+        keep_late=False,
+        described={"streams": [], "buckets": 0, "shares": []},
+    )  # type: ignore[arg-type]

@@ -1,6 +1,6 @@
-"""The command line: ``thalweg replay``, ``explain``, ``bench`` and ``demo``.
+"""The command line: ``thalweg run``, ``control``, ``replay``, ``explain``, ``demo`` and ``bench``.
 
-Whatever costs time to import (Arrow, DuckDB, the compiler) is imported inside the command
+Whatever costs time to import (Arrow, DuckDB, Spark, the compiler) is imported inside the command
 that needs it, so that ``thalweg --help`` answers at once.
 """
 

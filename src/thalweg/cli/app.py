@@ -9,9 +9,11 @@ from typing import Annotated
 import typer
 
 from thalweg.cli.bench import bench
+from thalweg.cli.control import control
 from thalweg.cli.demo import demo
 from thalweg.cli.explain import explain
 from thalweg.cli.replay import replay
+from thalweg.cli.run import run
 
 app = typer.Typer(
     name="thalweg",
@@ -21,7 +23,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (replay, explain, demo, bench):
+for command in (run, control, replay, explain, demo, bench):
     app.command()(command)
 
 

@@ -11,6 +11,8 @@ noon it is the other way round; the result is small throughout.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -28,6 +30,7 @@ FROM   ads    a [RANGE 5 SECONDS],
        orders o [RANGE 5 SECONDS]
 WHERE  a.user = c.user AND c.user = o.user
 """
+ALIASES = ("a", "c", "o")
 BEFORE_NOON = "(a c) o"
 AFTER_NOON = "(c o) a"
 
@@ -59,6 +62,17 @@ def _stream(
 def until(tables: dict[str, pa.Table], time_us: int) -> dict[str, pa.Table]:
     """The tuples before a moment."""
     return {name: table.slice(0, _count_before(table, time_us)) for name, table in tables.items()}
+
+
+def slices(tables: dict[str, pa.Table], seconds: int, count: int) -> list[dict[str, pa.Table]]:
+    """The tuples of ``count`` equal spans of time, one after the other; noon is a boundary if ``count`` is even."""
+    begin, span = NOON_US - seconds * 500_000, seconds * 1_000_000 / count
+    cuts = [round(begin + span * number) for number in range(count)] + [begin + seconds * 1_000_000]
+    ends = [{name: _count_before(table, cut) for name, table in tables.items()} for cut in cuts]
+    return [
+        {name: table.slice(start[name], end[name] - start[name]) for name, table in tables.items()}
+        for start, end in pairwise(ends)
+    ]
 
 
 def position(tables: dict[str, pa.Table], time_us: int) -> int:

@@ -44,6 +44,9 @@ def explain(
     ] = None,
     states: Annotated[StatesChoice, typer.Option(help="Which intermediate states the plan keeps.")] = StatesChoice.AUTO,
     query: Annotated[str | None, typer.Option(metavar="NAME", help="Only this query of the file.")] = None,
+    buckets: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Also show how Spark would spread it over N buckets.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: an array with one object per query.")] = False,
     debug: DebugOption = False,
 ) -> None:
@@ -68,6 +71,7 @@ def explain(
     with failures(debug=debug) as report:
         from thalweg.cql import Source, bind
         from thalweg.plan.explain import explain_json, explain_text
+        from thalweg.plan.partitioning import choose_partitioning
         from thalweg.planning import plan_for
 
         cql = report.read_script(file)
@@ -76,12 +80,14 @@ def explain(
         bound = _wanted(bind(cql, {name: Source(columns, times[name]) for name, columns in schemas.items()}), query)
         statistics = [statistics_of(each, tables) for each in bound]
         plans = [plan_for(each, known, plan, states.value) for each, known in zip(bound, statistics, strict=True)]
-        explained = list(zip(bound, plans, statistics, strict=True))
+        spread = [None if buckets is None else choose_partitioning(each, buckets) for each in bound]
+        explained = list(zip(bound, plans, statistics, spread, strict=True))
         if as_json:
-            documents = [explain_json(*each) for each in explained]
+            documents = [explain_json(*each[:3], partitioning=each[3]) for each in explained]
             typer.echo(json.dumps(documents, indent=2, ensure_ascii=False))
         else:
-            output().print("\n\n".join(explain_text(*each).rstrip() for each in explained), soft_wrap=True)
+            texts = (explain_text(*each[:3], partitioning=each[3]).rstrip() for each in explained)
+            output().print("\n\n".join(texts), soft_wrap=True)
 
 
 def _wanted(queries: tuple[Query, ...], name: str | None) -> tuple[Query, ...]:

@@ -97,7 +97,7 @@ def replay(
             states=states.value,
             lateness=lateness,
             late_rows="count" if late_out is None else "table",
-            batch_size=Options.batch_size if batch_size is None else batch_size,
+            batch_size=Options().batch_size if batch_size is None else batch_size,
         )
         with activity() as doing:
             doing("reading the sources")

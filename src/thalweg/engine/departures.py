@@ -16,7 +16,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from thalweg.engine.kernels.join import FOREVER, Int64s
+from thalweg.engine.instants import FOREVER
+from thalweg.engine.kernels.join import Int64s
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ import numpy as np
 
 from thalweg.cql.query import Query
 from thalweg.engine.assembly import Assembly, Path, assemble, theta_tables
+from thalweg.engine.instants import FOREVER, NEVER
 from thalweg.engine.kernels import join as k
 from thalweg.engine.layout import StreamLayout, layouts, row_numbers
 from thalweg.engine.memory import Memory
@@ -98,14 +99,14 @@ class JoinEngine:
         n = len(self.layouts)
         self._thetas = theta_tables(query.thetas, self.layouts)
         self._streams = np.zeros((n, k.STREAM_FIELDS), np.int64)
-        self._horizon = k.FOREVER
+        self._horizon = FOREVER
         self._timed = timed
         self._straight = False
         self._partitions = [0] * n
         self._links: list[dict[tuple[int, ...], int]] = [{} for _ in range(n)]
         self._heads: dict[tuple[int, ...], Heads] = {}
         self._frames = _frames(n, len(query.classes), 0)
-        self._frames.registers[k.R_WATERMARK] = k.NEVER
+        self._frames.registers[k.R_WATERMARK] = NEVER
         self._inbox = k.Inbox(np.zeros(0, np.int64), np.zeros((n, 2), np.int64))
         self._output = np.empty((n + 2, _OUTPUT_BLOCK), np.int64)
         self._deaths = np.empty((0, 3), np.int64)
@@ -130,9 +131,9 @@ class JoinEngine:
         words = [batch.reshape(-1) for batch in batches]
         ends = np.cumsum([len(w) for w in words])
         self._inbox = k.Inbox(np.concatenate(words), np.stack([ends - [len(w) for w in words], ends], axis=1))
-        if self._horizon < k.FOREVER:
+        if self._horizon < FOREVER:
             self._frames.registers[k.R_WATERMARK] = max(self._horizon, int(self._frames.registers[k.R_WATERMARK]))
-        self._horizon = k.FOREVER if watermark is None else min(watermark, k.FOREVER - 1)
+        self._horizon = FOREVER if watermark is None else min(watermark, FOREVER - 1)
         tuples = 0
         for stream, (layout, batch) in enumerate(zip(self.layouts, batches, strict=True)):
             if layout.partition is not None and len(batch):

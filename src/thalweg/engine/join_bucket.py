@@ -20,8 +20,9 @@ from thalweg.engine.batch import Batch, Waiting, in_time_order
 from thalweg.engine.encoding import encoders
 from thalweg.engine.expressions import Expressions, physical_names
 from thalweg.engine.image import ImageTag
+from thalweg.engine.instants import FOREVER
 from thalweg.engine.join import JoinEngine, StoreSize, Work
-from thalweg.engine.kernels.join import FOREVER, ROW
+from thalweg.engine.kernels.join import ROW
 from thalweg.engine.outputs import Emitter, emitter
 from thalweg.engine.payload import Payload, Rows
 from thalweg.engine.results import Verdict, engine_columns, needs_times, payload_columns

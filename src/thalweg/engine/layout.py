@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from thalweg.cql.query import Operand, Query, RowsWindow, Theta
-from thalweg.engine.kernels.join import CODES, FOREVER, Int64s
+from thalweg.engine.instants import FOREVER
+from thalweg.engine.kernels.join import CODES, Int64s
 
 
 @dataclass(frozen=True, slots=True)

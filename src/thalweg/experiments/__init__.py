@@ -32,6 +32,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
     for experiment in (
         _experiment("engine", "the engine against DuckDB, a bare M-Join kernel and its own plain-Python twin"),
+        _experiment("spark", "thalweg on Spark against Spark's own chained joins, and the floor that Spark sets"),
     )
 }
 """All experiments by name, in the order in which they are listed."""

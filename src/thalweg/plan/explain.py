@@ -16,6 +16,8 @@ from thalweg.plan.estimator import Estimator, TreeEstimator, splits_of, streams_
 from thalweg.plan.explain_text import lay_out
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.names import aggregate_text, class_names, class_text, output_text, theta_text
+from thalweg.plan.partitioning import Partitioning
+from thalweg.plan.partitioning import describe as describe_partitioning
 from thalweg.plan.search import choose_plan
 from thalweg.plan.statistics import Statistics
 from thalweg.plan.tree import Leaf, Node, Plan, Tree, TreePlan, format_node, format_plan
@@ -23,13 +25,28 @@ from thalweg.plan.tree import Leaf, Node, Plan, Tree, TreePlan, format_node, for
 Facts = dict[str, Any]
 
 
-def explain_text(query: Query, plan: Plan | None, statistics: Statistics, costs: Costs = DEFAULT_COSTS) -> str:
+def explain_text(
+    query: Query,
+    plan: Plan | None,
+    statistics: Statistics,
+    costs: Costs = DEFAULT_COSTS,
+    partitioning: Partitioning | None = None,
+) -> str:
     """The query and its plan, for a person. A difference (EXCEPT) has no plan."""
-    return lay_out(explain_json(query, plan, statistics, costs))
+    return lay_out(explain_json(query, plan, statistics, costs, partitioning))
 
 
-def explain_json(query: Query, plan: Plan | None, statistics: Statistics, costs: Costs = DEFAULT_COSTS) -> Facts:
-    """The query and its plan, for a program: nothing but what JSON knows."""
+def explain_json(
+    query: Query,
+    plan: Plan | None,
+    statistics: Statistics,
+    costs: Costs = DEFAULT_COSTS,
+    partitioning: Partitioning | None = None,
+) -> Facts:
+    """The query and its plan, for a program: nothing but what JSON knows.
+
+    With a ``partitioning`` also how its tuples are spread over buckets.
+    """
     facts: Facts = {
         "query": query.name,
         "kind": query.kind,
@@ -46,10 +63,22 @@ def explain_json(query: Query, plan: Plan | None, statistics: Statistics, costs:
         "programs": {},
         "cost": None,
         "why": [],
+        "buckets": None if partitioning is None else _buckets(query, partitioning),
     }
     if query.kind == "join" and plan is not None:
         facts |= _Explainer(query, plan, statistics, costs).facts()
     return {key: _rounded(value) for key, value in facts.items()}
+
+
+def _buckets(query: Query, partitioning: Partitioning) -> Facts:
+    return {
+        "kind": partitioning.kind,
+        "number": partitioning.buckets,
+        "shares": [axis.share for axis in partitioning.axes],
+        "copies": {alias: partitioning.copies(s) for s, alias in enumerate(query.aliases)},
+        "reason": partitioning.reason,
+        "text": list(describe_partitioning(query, partitioning)),
+    }
 
 
 def _rounded(value: Any) -> Any:

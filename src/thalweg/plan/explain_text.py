@@ -31,6 +31,8 @@ def lay_out(facts: Facts) -> str:
         lines += _section("what a new tuple does", _programs(facts))
         lines += _section(f"cost  {_cost_line(facts['cost'])}", _cost_table(facts["cost"]))
         lines += _section("why", _why(facts))
+    if facts["buckets"] is not None:
+        lines += _section("buckets", iter(facts["buckets"]["text"]))
     return "\n".join(lines).rstrip() + "\n"
 
 

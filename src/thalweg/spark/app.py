@@ -25,11 +25,13 @@ from thalweg.engine.expressions import plain_column
 from thalweg.engine.results import TIME
 from thalweg.errors import InputError, OptionError, QueryError, ThalwegError
 from thalweg.options import Options
+from thalweg.plan.explain import explain_text
 from thalweg.plan.partitioning import Coordinate, Partitioning, choose_partitioning
 from thalweg.plan.statistics import Statistics
 from thalweg.planning import plan_for
 from thalweg.spark import control, sql
-from thalweg.spark.buckets import bucket_keys
+from thalweg.spark.buckets import bucket_keys, default_buckets
+from thalweg.spark.compatibility import description
 from thalweg.spark.division import Division, divide
 from thalweg.spark.operator import EMITTED, BucketOperator
 from thalweg.spark.packing import MOMENT, PACKED, PASSES, Packer, T, hash_column, unpacker
@@ -87,13 +89,23 @@ class App:
 
     def sql(self, cql: str, options: Options | Mapping[str, Any] | None = None) -> DataFrame:
         """The answer of a continuous query, as a streaming DataFrame: from here on it is plain Spark."""
-        chosen = Options.of(options)
+        return self._run(self._bind(cql), Options.of(options))
+
+    def _bind(self, cql: str) -> Query:
         catalog = {name: language.Source(known.schema, known.time) for name, known in self._streams.items()}
         queries = language.bind(cql, catalog)
         if len(queries) != 1:
             names = ", ".join(query.name for query in queries)
             raise QueryError(f"the text has {len(queries)} queries ({names})", None, "Pass one at a time.")
-        return self._run(queries[0], chosen)
+        return queries[0]
+
+    def explain(self, cql: str, options: Options | Mapping[str, Any] | None = None) -> str:
+        """What a query means, the plan that it would begin with, and how its tuples are spread over buckets."""
+        chosen = Options.of(options)
+        query = self._bind(cql)
+        statistics = Statistics.default(query)
+        plan = plan_for(query, statistics, chosen.plan, chosen.states)
+        return explain_text(query, plan, statistics, partitioning=self._partitioning(query, chosen))
 
     def command(self, command: str, **arguments: Any) -> None:
         """Send a command to the running queries of this app: ``app.command("plan", plan="(A B) C")``."""
@@ -114,6 +126,10 @@ class App:
         observed = progress.observedMetrics if progress else {}
         return _add_up([json.loads(text) for row in observed.values() if _METRICS in row for text in row[_METRICS]])
 
+    def _partitioning(self, query: Query, options: Options) -> Partitioning:
+        buckets = options.buckets or default_buckets(self.spark.sparkContext.defaultParallelism)
+        return choose_partitioning(query, buckets)
+
     def _only_query(self) -> StreamingQuery:
         running = self.spark.streams.active
         if len(running) != 1:
@@ -123,9 +139,8 @@ class App:
     def _run(self, query: Query, options: Options) -> DataFrame:
         division = divide(query)
         plan_for(query, Statistics.default(query), options.plan, options.states)  # what is wrong with it is said now
-        partitions = int(self.spark.conf.get("spark.sql.shuffle.partitions") or 1)
-        partitioning = choose_partitioning(query, options.buckets or partitions)
-        keys = bucket_keys(partitioning.buckets, partitions)
+        partitioning = self._partitioning(query, options)
+        keys = bucket_keys(partitioning.buckets)
         packed = [self._packed(division, stream, partitioning, keys, options) for stream in range(len(query.streams))]
         packed.append(control.commands(self.spark, self.directory / "control", keys))
         spec = Spec(
@@ -136,6 +151,7 @@ class App:
             plan=options.plan,
             states=options.states,
             keep_late=options.late_rows == "table",
+            described=description(query, partitioning),
         )
         emitted = (
             reduce(DataFrame.unionAll, packed)
@@ -243,7 +259,9 @@ def _add_up(buckets: list[dict[str, Any]]) -> dict[str, Any]:
         for name, value in bucket.items():
             if name in ("watermark", "plan"):
                 continue
-            if isinstance(value, dict):
+            if isinstance(value, list):
+                total[name] = sorted({*total.get(name, ()), *value})
+            elif isinstance(value, dict):
                 mine = total.setdefault(name, {})
                 for part, number in value.items():
                     mine[part] = mine.get(part, 0) + number

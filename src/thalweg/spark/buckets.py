@@ -1,7 +1,7 @@
 """The numbers by which Spark knows buckets.
 
 Spark places a key by its hash, so a few small numbers may all land in one partition. Numbers are chosen
-here such that the partitions get equally many.
+here such that partitions get equally many, whenever their number divides that of the buckets.
 """
 
 from __future__ import annotations
@@ -22,17 +22,20 @@ def spark_hash(value: int) -> int:
     return state - (1 << 32) if state >= 1 << 31 else state
 
 
-def bucket_keys(buckets: int, partitions: int) -> tuple[int, ...]:
-    """A number for each bucket; bucket ``b`` is placed in partition ``b % partitions``.
+def default_buckets(cores: int) -> int:
+    """A bucket for each core, rounded up to a power of two, so that machines of similar size agree on the number."""
+    return 1 << max(0, cores - 1).bit_length()
 
-    >>> [spark_hash(key) % 2 for key in bucket_keys(4, 2)]
-    [0, 1, 0, 1]
+
+def bucket_keys(buckets: int) -> tuple[int, ...]:
+    """A number for each bucket, whose hash is the bucket's own number modulo theirs.
+
+    >>> [spark_hash(key) % 4 for key in bucket_keys(4)]
+    [0, 1, 2, 3]
     """
-    keys: list[int] = []
+    keys: dict[int, int] = {}
     candidate = 0
-    for bucket in range(buckets):
-        while spark_hash(candidate) % partitions != bucket % partitions or candidate in keys:
-            candidate += 1
-        keys.append(candidate)
-        candidate = 0
-    return tuple(keys)
+    while len(keys) < buckets:
+        keys.setdefault(spark_hash(candidate) % buckets, candidate)
+        candidate += 1
+    return tuple(keys[bucket] for bucket in range(buckets))

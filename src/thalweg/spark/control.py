@@ -15,7 +15,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from thalweg.engine.kernels.join import NEVER
+from thalweg.engine.instants import NEVER
 
 _SCHEMA = "command STRING"
 

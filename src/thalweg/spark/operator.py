@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from thalweg.engine.kernels.join import NEVER
+from thalweg.engine.instants import NEVER
 from thalweg.spark.lodging import lodge
 from thalweg.spark.resident import Arriving, Outcome, Resident, Spec, attend
 

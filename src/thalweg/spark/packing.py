@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from thalweg.engine.kernels.join import NEVER
+from thalweg.engine.instants import NEVER
 from thalweg.plan.partitioning import Partitioning
 
 T, MOMENT, PASSES = "__t", "__moment", "__passes"

@@ -24,16 +24,18 @@ from thalweg.cql.query import Query, RangeWindow
 from thalweg.engine.batch import Batch
 from thalweg.engine.bucket import Bucket, open_bucket
 from thalweg.engine.image import mark_dirty, read_image, write_image
+from thalweg.engine.instants import FOREVER
 from thalweg.engine.join import Work
-from thalweg.engine.kernels.join import FOREVER, Int64s
+from thalweg.engine.kernels.join import Int64s
 from thalweg.engine.sampling import SAMPLE_ROWS, sample
-from thalweg.errors import ThalwegError
+from thalweg.errors import CheckpointError, ThalwegError
 from thalweg.options import States
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.search import rank
 from thalweg.plan.statistics import Statistics
 from thalweg.plan.tree import Plan, TreePlan, format_plan, parse_plan
 from thalweg.planning import plan_for
+from thalweg.spark.compatibility import Description, obstacles
 from thalweg.spark.packing import T, blob, unblob
 from thalweg.spark.watermarks import Watermarks
 
@@ -68,6 +70,7 @@ class Spec:
         plan: the initial plan as text, if the user gave one.
         states: which states to keep.
         keep_late: whether late rows are handed out, or only counted.
+        described: what a checkpoint remembers of the query.
 
     """
 
@@ -78,6 +81,7 @@ class Spec:
     plan: str | None
     states: States
     keep_late: bool
+    described: Description
 
 
 @dataclass(slots=True)
@@ -178,9 +182,16 @@ class Resident:
         """What the record says."""
         known: dict[str, Any] = json.loads(record)
         if known["format"] != FORMAT:
-            raise ThalwegError(
+            raise CheckpointError(
                 f"query '{self.spec.query.name}': the checkpoint has format {known['format']}, and this version of "
                 f"thalweg reads format {FORMAT}. Start with a new checkpoint directory, or the version that wrote it."
+            )
+        reasons = obstacles(known["query"], self.spec.described)
+        if reasons:
+            raise CheckpointError(
+                f"query '{self.spec.query.name}' cannot go on from this checkpoint: {'; '.join(reasons)}. The SELECT "
+                "list and residual predicates may change, and windows may shrink. For anything else, start with a "
+                "new checkpoint directory."
             )
         self.token, self._batch, self._ended = known["token"], known["batch"], known["ended"]
         self._plan = _plan_from_json(known["plan"], self.spec.query.aliases)
@@ -227,8 +238,7 @@ class Resident:
             tables, late, late_blobs = self._decode(arriving)
         if self._bucket is None:
             self._choose_plan(tables)
-        for command in sorted(arriving.commands):
-            self._obey(json.loads(command))
+        refused = [reason for command in sorted(arriving.commands) if (reason := self._obey(json.loads(command)))]
         for stream, newest, moment in arriving.news:
             self._marks.hear(stream, newest, moment)
         moments = [moment for _, _, moment in arriving.news]
@@ -251,6 +261,7 @@ class Resident:
             "results": sum(table.num_rows for table in answers),
             "late": late,
             "bad": arriving.bad,
+            "refused": refused,
         }
         return Outcome(results, late_blobs + arriving.rejected, self._record(), self._measure(metrics))
 
@@ -275,15 +286,28 @@ class Resident:
                 tables[stream] = table
         return tables, late, blobs
 
-    def _obey(self, command: Mapping[str, Any]) -> None:
-        if command["command"] == "plan":
-            query = self.spec.query
-            plan = plan_for(query, Statistics.default(query), command["plan"], command.get("states", self.spec.states))
+    def _obey(self, command: Mapping[str, Any]) -> str | None:
+        """Do what a command says; if that cannot be done, says why and leaves everything as it is.
+
+        A command is part of its batch for ever: one that raised an error would stop every restart too.
+        """
+        query = self.spec.query
+        if command.get("query", query.name) != query.name:
+            return None
+        if command.get("command") == "plan":
+            try:
+                states = command.get("states") or self.spec.states
+                plan = plan_for(query, Statistics.default(query), command["plan"], states)
+            except ThalwegError as error:
+                return str(error)
             if plan is not None:
                 self._plan = plan
                 self.bucket.transition(plan, rank(JoinGraph.of(query), Statistics.default(query)))
-        elif command["command"] == "end":
+            return None
+        if command.get("command") == "end":
             self._ended = True
+            return None
+        return f"there is no command '{command.get('command')}'"
 
     def _take(self, tables: Mapping[int, pa.Table], watermark: int, batch: int) -> None:
         """Offer rows to the bucket, and note where its payload will have them."""
@@ -329,6 +353,7 @@ class Resident:
         return json.dumps(
             {
                 "format": FORMAT,
+                "query": self.spec.described,
                 "token": self.token,
                 "batch": self._batch,
                 "plan": _plan_to_json(self._plan, self.spec.query.aliases),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from thalweg.engine.kernels.join import NEVER
+from thalweg.engine.instants import NEVER
 
 
 @dataclass(slots=True)

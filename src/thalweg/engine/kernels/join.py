@@ -35,16 +35,13 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from thalweg.engine.instants import FOREVER
 from thalweg.engine.kernels.prefetch import prefetch
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 Int64s = NDArray[np.int64]
 Float64s = NDArray[np.float64]
 
-NEVER = -(2**62)
-"""Before all time."""
-FOREVER = 2**62
-"""The expiry of what no time ends."""
 GREATEST = 2**63 - 1
 MEETINGS = 64
 """Partners of one window that a straight program looks at together."""

@@ -1,0 +1,109 @@
+"""``thalweg control``: commands to a query that runs."""
+
+from __future__ import annotations
+
+import json
+import re
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from thalweg.cli.arguments import DebugOption, StatesChoice
+from thalweg.cli.console import output
+from thalweg.cli.failures import failures
+
+if TYPE_CHECKING:
+    from thalweg.cql.query import Query
+
+_ABOUT = "query.json"
+_NAME = re.compile(r"`[^`]+`|[^\s():;`]+")
+
+
+class Command(StrEnum):
+    """What a running query can be told."""
+
+    PLAN = "plan"
+    END = "end"
+
+
+def control(
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIRECTORY", help="Of the run: its --directory, or CHECKPOINT/thalweg.")
+    ],
+    command: Annotated[Command, typer.Argument(metavar="COMMAND", help="plan, with a plan; or end.")],
+    plan: Annotated[str | None, typer.Argument(metavar="[PLAN]", help='For plan: a plan such as "(B C) A".')] = None,
+    states: Annotated[
+        StatesChoice | None, typer.Option(help="For plan: which intermediate states to keep. Default: as the run does.")
+    ] = None,
+    debug: DebugOption = False,
+) -> None:
+    """Send a command to a query that `thalweg run` runs.
+
+    plan changes the join order with the next batch, without a stall, and the
+    answer stays the same. end says that the input is complete: windows that
+    only time would end are ended, and whatever comes later is late.
+
+    \b
+    Example:
+      thalweg run abc.cql --source A=a/ --source B=b/ --source C=c/ --sink out/ &
+      thalweg control out/_checkpoint/thalweg plan "(B C) A"
+      thalweg control out/_checkpoint/thalweg end
+    """  # noqa: D301 - \b keeps the line breaks of a paragraph
+    if (command is Command.PLAN) != (plan is not None):
+        wanted = 'a plan, as in: plan "(A B) C"' if plan is None else f"no plan after '{command}'"
+        raise typer.BadParameter(f"there must be {wanted}.", param_hint="PLAN")
+    if states is not None and command is not Command.PLAN:
+        raise typer.BadParameter(f"has no meaning for '{command}'.", param_hint="--states")
+    with failures(debug=debug):
+        from thalweg.spark.control import send
+
+        about = _about(directory)
+        message: dict[str, Any] = {"command": command.value}
+        if plan is not None:
+            message["plan"] = plan
+            message |= {"states": states.value} if states is not None else {}
+            check_plan(plan, states.value if states is not None else about.get("states"), about)
+        send(directory / "control", message)
+        output().print(f"sent to {about.get('query', 'the query')}: it obeys with its next batch", soft_wrap=True)
+
+
+def write_about(directory: Path, query: Query, states: str) -> None:
+    """Leave word of what runs, so that commands can be checked before they are sent."""
+    directory.mkdir(parents=True, exist_ok=True)
+    about = {"query": query.name, "kind": query.kind, "aliases": list(query.aliases), "states": states}
+    (directory / _ABOUT).write_text(json.dumps(about) + "\n", encoding="utf-8")
+
+
+def has_ended(directory: Path) -> bool:
+    """Whether an ``end`` was sent to the query of a directory."""
+    sent = (json.loads(file.read_text(encoding="utf-8")) for file in (directory / "control").glob("[!.]*.json"))
+    return any(json.loads(each["command"])["command"] == Command.END for each in sent)
+
+
+def _about(directory: Path) -> dict[str, Any]:
+    """What is known of the query of a directory; nothing, if an App made it."""
+    from thalweg.errors import InputError
+
+    if not (directory / "control").is_dir():
+        raise InputError(
+            f"no query reads commands from {directory}. Give the --directory of `thalweg run`; "
+            "without that option it is CHECKPOINT/thalweg."
+        )
+    file = directory / _ABOUT
+    about: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    return about
+
+
+def check_plan(text: str, states: str | None, about: dict[str, Any]) -> None:
+    """Refuse a plan that the query could not take; where its streams are unknown, one that no query could."""
+    from thalweg.errors import PlanError
+    from thalweg.plan.tree import LinearPlan, parse_plan
+
+    if about.get("kind") == "difference":
+        raise PlanError(f"plan '{text}': query '{about['query']}' is an EXCEPT query and has no join plan")
+    names = about.get("aliases") or list(dict.fromkeys(name.strip("`") for name in _NAME.findall(text)))
+    parsed = parse_plan(text, names)
+    if isinstance(parsed, LinearPlan) and states == "all":
+        raise PlanError(f"plan '{text}': a linear order keeps no states, and this query is to keep all. Write a tree.")

@@ -1,0 +1,126 @@
+"""A query of ``thalweg run``: prepared, run to its end, summed up."""
+
+from __future__ import annotations
+
+import time as clock
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from thalweg.cli.connectors import Sink, open_source
+from thalweg.cli.console import diagnostics, grid, output, show
+from thalweg.cli.control import has_ended, write_about
+from thalweg.cli.progress import Follower, Totals, time_text
+from thalweg.cli.render import counted, duration, size
+from thalweg.cli.spark_console import spark_failures
+from thalweg.cli.watch import Interruption, Show, follow, interruptions, live_view
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from thalweg.cql.query import Query
+    from thalweg.options import Options
+    from thalweg.spark.app import App
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A stream as the command line names it."""
+
+    source: str
+    time: str
+    lateness: str
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A query that is ready to run."""
+
+    app: App
+    query: Query
+    frame: DataFrame
+    sink: Sink
+    checkpoint: str
+    trigger: Mapping[str, Any]
+    log: Path | None
+
+    def run(self, *, finite: bool) -> bool:
+        """Run until the end of the input, or until someone interrupts it; whether someone did.
+
+        The end of a ``finite`` input is itself an event: it ends what otherwise only later rows would. It is
+        sent when all rows have been read, and takes a second run of the same query.
+        """
+        if has_ended(self.app.directory):
+            diagnostics().print(
+                f"warning: the input of {self.checkpoint} was ended before; rows that have come since are late",
+                soft_wrap=True,
+            )
+        totals = Totals()
+        started = clock.perf_counter()
+        with interruptions() as wish, live_view(self.query.name) as view, spark_failures(self.log):
+            self._follow(totals, wish, view)
+            if finite and not wish.asked and not has_ended(self.app.directory):
+                self.app.command("end")
+                self._follow(totals, wish, view)
+        print_totals(self.query.name, totals, self.query.aliases, self.sink.name, clock.perf_counter() - started)
+        return wish.asked
+
+    def _follow(self, totals: Totals, wish: Interruption, view: Show) -> None:
+        writer = self.sink.writer(self.frame).option("checkpointLocation", self.checkpoint)
+        query = writer.trigger(**self.trigger).start()
+        follow(query, Follower(self.app, query, self.query.aliases), totals, wish, view)
+
+
+def prepare(
+    spark: SparkSession, text: str, name: str, streams: Mapping[str, Stream], options: Options, directory: Path
+) -> tuple[App, Query, DataFrame]:
+    """Open the streams and bind the query to them."""
+    from dataclasses import replace
+
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    from thalweg.cql import Source, bind
+    from thalweg.spark.app import App
+
+    app = App(spark, directory=directory)
+    catalog = {}
+    for stream, given in streams.items():
+        frame, time = open_source(app.spark, stream, given.source, given.time)
+        app.stream(stream, frame, time=time, lateness=given.lateness)
+        catalog[stream] = Source(to_arrow_schema(frame.schema, timezone="UTC"), time)
+    (query,) = bind(text, catalog)
+    answer = app.sql(text, options)
+    write_about(directory, query, options.states)
+    return app, replace(query, name=name), answer
+
+
+def print_totals(name: str, totals: Totals, aliases: tuple[str, ...], sink: str, seconds: float) -> None:
+    """What a run read, gave, kept out and holds."""
+    console = output()
+    text = f"{name}: {counted(totals.results, 'result')} from {counted(totals.rows_in, 'row')}"
+    batches = f"{totals.batches:,} batch" + ("" if totals.batches == 1 else "es")
+    console.print(f"{text} in {duration(seconds)}, {batches}; sink: {sink}", style="bold", soft_wrap=True)
+    if totals.late.total() or totals.bad.total():
+        console.print()
+        kept_out = grid("stream", "late", "without a time", right={"late", "without a time"})
+        for alias in aliases:
+            kept_out.add_row(alias, f"{totals.late[alias]:,}", f"{totals.bad[alias]:,}")
+        show(console, kept_out)
+    if totals.last is None:
+        return
+    console.print()
+    last = totals.last
+    table = grid("at the end", "")
+    table.add_row("watermark", time_text(last.watermark))
+    table.add_row("base windows", counted(last.tuples, "tuple"))
+    table.add_row("kept states", f"{last.entries:,} entries")
+    table.add_row("memory", size(last.bytes))
+    show(console, table)
+    if totals.plans:
+        console.print()
+        plans = grid("from batch", "plan", right={"from batch"})
+        for number, used in totals.plans:
+            for plan in used:
+                plans.add_row(f"{number:,}", plan)
+        show(console, plans)

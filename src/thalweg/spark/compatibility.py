@@ -1,0 +1,101 @@
+"""What may change in a query between two runs from one checkpoint.
+
+Durable are the rows of the base windows, in their buckets. So a query can go on from a checkpoint if the rows
+that it needs are there, where it looks for them: the SELECT list and the residual predicates may change, and windows
+may shrink. What decided which rows were kept, or where, may not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from thalweg.cql import format_interval, render
+from thalweg.cql.query import Query, RangeWindow, Window
+from thalweg.plan.partitioning import Partitioning
+
+Description = dict[str, Any]
+"""What a checkpoint remembers of its query; plain data for JSON."""
+
+
+def description(query: Query, partitioning: Partitioning) -> Description:
+    """What must stay, and what may only shrink."""
+    return {
+        "streams": [
+            {
+                "alias": ref.alias,
+                "stream": ref.stream,
+                "time": ref.time,
+                "columns": {field.name: str(field.type) for field in ref.schema},
+                "selection": "" if ref.selection is None else render(ref.selection),
+                "window": _window(ref.window),
+            }
+            for ref in query.streams
+        ],
+        "kind": query.kind,
+        "output": query.output.value,
+        "keys": [[render(member) for member in attribute.members.values()] for attribute in query.classes],
+        "thetas": [theta.text for theta in query.thetas],
+        "groups": [] if query.aggregation is None else [render(key.expression) for key in query.aggregation.keys],
+        "buckets": partitioning.buckets,
+        "shares": [axis.share for axis in partitioning.axes],
+    }
+
+
+def _window(window: Window) -> dict[str, Any]:
+    if isinstance(window, RangeWindow):
+        return {"kind": "RANGE", "size": window.width_us}
+    return {"kind": "ROWS", "size": window.rows, "by": [render(key) for key in window.partition_by]}
+
+
+def obstacles(old: Description, new: Description) -> list[str]:
+    """Why the query ``new`` cannot go on from a checkpoint of ``old``; empty if it can."""
+    if [s["stream"] for s in old["streams"]] != [s["stream"] for s in new["streams"]]:
+        return [f"it joined {_listed(old)} and now joins {_listed(new)}"]
+    found = []
+    for before, now in zip(old["streams"], new["streams"], strict=True):
+        found += _stream_obstacles(before, now)
+    for part, what in _FIXED.items():
+        if old[part] != new[part]:
+            found.append(f"its {what} were {_text(old[part])} and are now {_text(new[part])}")
+    if old["buckets"] != new["buckets"] or old["shares"] != new["shares"]:
+        found.append(
+            f"it ran in {old['buckets']} buckets and would now run in {new['buckets']}; "
+            f"pass the option buckets={old['buckets']}"
+        )
+    return found
+
+
+_FIXED = {"kind": "kind", "output": "results", "keys": "keys", "thetas": "theta predicates", "groups": "groups"}
+
+
+def _stream_obstacles(before: Description, now: Description) -> list[str]:
+    alias = now["alias"]
+    found = []
+    for part, what in {"time": "event time", "selection": "selection"}.items():
+        if before[part] != now[part]:
+            found.append(f"the {what} of {alias} was {_text(before[part])} and is now {_text(now[part])}")
+    if before["columns"] != now["columns"]:
+        changed = sorted(set(before["columns"].items()) ^ set(now["columns"].items()))
+        found.append(f"the columns of {alias} differ: {', '.join(sorted({name for name, _ in changed}))}")
+    old, new = before["window"], now["window"]
+    if old["kind"] != new["kind"] or old.get("by") != new.get("by"):
+        found.append(f"the window of {alias} is of another kind")
+    elif old["size"] is not None and (new["size"] is None or new["size"] > old["size"]):
+        found.append(f"the window of {alias} grew from {_size(old)} to {_size(new)}")
+    return found
+
+
+def _size(window: Description) -> str:
+    if window["size"] is None:
+        return "UNBOUNDED"
+    return format_interval(window["size"]) if window["kind"] == "RANGE" else f"{window['size']} rows"
+
+
+def _listed(query: Description) -> str:
+    return ", ".join(stream["stream"] for stream in query["streams"])
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return "; ".join(" = ".join(item) if isinstance(item, list) else str(item) for item in value) or "none"
+    return f"'{value}'" if value else "none"

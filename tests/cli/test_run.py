@@ -1,0 +1,353 @@
+"""``thalweg run`` and ``thalweg control``: what reaches the sink, what a person sees, and how a run ends."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from rich.console import Console
+from rich.table import Table
+
+import thalweg as library
+from tests.cli.conftest import RESULTS, Invoke
+from thalweg.cli.connectors import parse_connector, parse_sink
+from thalweg.cli.control import check_plan, write_about
+from thalweg.cli.progress import BatchReport, Totals
+from thalweg.cli.run import choose
+from thalweg.cli.spark_console import cause
+from thalweg.cli.watch import picture
+from thalweg.errors import InputError, PlanError, QueryError
+from thalweg.files import read_table
+from thalweg.spark.session import local_session
+
+PATIENCE_SECONDS = 100.0
+
+
+@pytest.fixture(scope="module")
+def _spark() -> None:
+    """A small Spark, which the command then finds running."""
+    local_session(cores=2)
+
+
+def written(sink: Path) -> list[dict[str, Any]]:
+    rows = pq.read_table(sink).to_pylist()
+    return sorted(rows, key=str)
+
+
+def wait_for(event: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not event() and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
+@pytest.mark.usefixtures("_spark")
+class TestOnSpark:
+    def test_the_end_of_a_finite_input_ends_all_windows(self, thalweg: Invoke, shop: Path) -> None:
+        """Results that leave do so only at the end; sources are a file, a directory of JSON, and parquet."""
+        cql = (shop / "abc.cql").read_text().replace("SELECT", "SELECT DSTREAM")
+        (shop / "d.cql").write_text(cql)
+        tables = {name: read_table(shop / f"{name.lower()}.csv", time="ts") for name in "ABC"}
+        (shop / "b").mkdir()
+        lines = [json.dumps({**row, "ts": f"{row['ts'].isoformat()}Z"}) for row in tables["B"].to_pylist()]
+        (shop / "b" / "b.jsonl").write_text("\n".join(lines))
+        pq.write_table(tables["C"], shop / "c.parquet")
+        sources = [f"--source=A={shop}/a.csv", f"--source=B={shop}/b", f"--source=C={shop}/*.parquet"]
+        result = thalweg("run", shop / "d.cql", *sources, "--once", "--sink", shop / "out")
+        assert result.exit_code == 0, result.output
+        assert written(shop / "out") == sorted(library.replay(cql, tables).to_pylist(), key=str)
+        assert written(shop / "out") == sorted(RESULTS, key=str)
+        assert "query1: 2 results from 9 rows" in result.stdout
+        assert "query1: batch 0: 9 rows in" in result.stderr
+
+    def test_a_run_goes_on_from_its_checkpoint(self, thalweg: Invoke, shop: Path) -> None:
+        query = (shop / "abc.cql").read_text()
+        (shop / "two.cql").write_text("".join(["CREATE QUERY abc AS ", query, "; SELECT * FROM A [NOW]"]))
+        later = {}
+        for name in "abc":
+            (shop / name).mkdir()
+            *first, last = (shop / f"{name}.csv").read_text().splitlines()
+            (shop / name / "0.csv").write_text("\n".join(first) + "\n")
+            later[shop / name / "1.csv"] = f"{first[0]}\n{last}\n"
+        sources = [f"--source={name.upper()}={shop}/{name}" for name in "abc"]
+        command = ["run", shop / "two.cql", "--query", "ABC", *sources, "--once", "--no-end", "--sink", shop / "out"]
+        assert thalweg(*command, "--plan", "(A B) C", "--states", "all").exit_code == 0
+        assert written(shop / "out") == RESULTS[:1]
+        for file, text in later.items():
+            file.write_text(text)
+        result = thalweg(*command)
+        assert result.exit_code == 0, result.output
+        assert "abc: 1 result from 3 rows" in result.stdout
+        assert written(shop / "out") == RESULTS
+
+    def test_commands_and_ctrl_c_while_it_runs(self, thalweg: Invoke, tmp_path: Path) -> None:
+        (tmp_path / "ab.cql").write_text(
+            "SELECT A.value FROM A [RANGE 5 SECONDS], B [RANGE 5 SECONDS] WHERE A.value = B.value"
+        )
+        place, commits = tmp_path / "c" / "thalweg", tmp_path / "c" / "commits"
+        sent: list[Any] = []
+
+        def meanwhile() -> None:
+            wait_for((commits / "0").exists)
+            sent.append(thalweg("control", place, "plan", "B A"))
+            done = len(list(commits.glob("[0-9]*")))
+            wait_for((commits / str(done + 1)).exists)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        watcher = threading.Thread(target=meanwhile)
+        watcher.start()
+        rates = ["--source=A=rate:rowsPerSecond=50", "--source=B=rate"]
+        result = thalweg("run", tmp_path / "ab.cql", *rates, "--plan=A B", "--sink=noop", f"--checkpoint={tmp_path}/c")
+        watcher.join()
+        assert result.exit_code == 0, result.output
+        assert sent[0].exit_code == 0, sent[0].output
+        assert "sent to query1" in sent[0].stdout
+        assert [line.split(maxsplit=1)[1] for line in result.stdout.splitlines() if line.endswith((" A", " B"))] == [
+            "A B",
+            "B A",
+        ]
+
+    def test_an_error_of_spark_is_one_line(self, thalweg: Invoke, shop: Path, sources: list[str]) -> None:
+        (shop / "bad.csv").write_text("k,x,ts\nseven,1,2024-05-01 12:00:00\n")
+        schema = "header=true,mode=FAILFAST,schema=k BIGINT, x BIGINT, ts TIMESTAMP"
+        source = f"--source=A=csv:path={shop}/bad*.csv,{schema}"
+        result = thalweg("run", shop / "abc.cql", source, *sources[2:], "--once", "--sink", shop / "out")
+        assert result.exit_code == 1
+        errors = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
+        assert len(errors) == 1
+        assert "bad.csv" in errors[0]
+        assert "seven" in errors[0]
+        assert "spark.log" in errors[0]
+        assert "Traceback" not in result.stderr
+
+    def test_an_error_inside_the_query_is_told_in_its_own_words(self, thalweg: Invoke, tmp_path: Path) -> None:
+        (tmp_path / "a.csv").write_text(
+            "x,ts\n9000000000000000000,2024-05-01 12:00:00\n9000000000000000000,2024-05-01 12:00:01\n"
+        )
+        (tmp_path / "sum.cql").write_text("SELECT SUM(x) AS total FROM A [RANGE 10 SECONDS]")
+        result = thalweg("run", tmp_path / "sum.cql", f"--source=A={tmp_path}/a.csv", "--once", "--sink=noop")
+        assert result.exit_code == 1
+        assert re.search(r"^error: .*SUM.*64", result.stderr, re.MULTILINE)
+        assert "Traceback" not in result.stderr
+
+    @pytest.mark.parametrize(
+        ("source", "complaint"),
+        [
+            ("nosuch:key=value", "nosuch"),
+            ("parquet:path=/no/such/place", "Path does not exist"),
+            ("a.csv", "has no column 'when' for the event time of stream 'A'"),
+        ],
+    )
+    def test_a_source_that_cannot_be_opened(
+        self,
+        thalweg: Invoke,
+        shop: Path,
+        sources: list[str],
+        monkeypatch: pytest.MonkeyPatch,
+        source: str,
+        complaint: str,
+    ) -> None:
+        monkeypatch.chdir(shop)
+        result = thalweg("run", "abc.cql", f"--source=A={source}", *sources[2:], "--time=A=when", "--sink=noop")
+        assert result.exit_code == 1
+        assert result.stderr.startswith("error: ")
+        assert complaint in result.stderr
+
+
+class TestRefusals:
+    """Before anything is started."""
+
+    @pytest.mark.parametrize(
+        ("arguments", "complaint"),
+        [
+            ([], "name the streams"),
+            (["--source=A=a.csv", "--once", "--trigger=5 seconds"], "without waiting"),
+            (["--source=A=a.csv", "--lateness=B=5 seconds"], "'B' is no source"),
+            (["--source=A=a.csv", "--lateness=1 second", "--lateness=2 seconds"], "for all streams"),
+            (["--source=A=a.csv", "--time=B=ts"], "'B' is no source"),
+        ],
+    )
+    def test_a_wrong_command_line(self, thalweg: Invoke, shop: Path, arguments: list[str], complaint: str) -> None:
+        result = thalweg("run", shop / "abc.cql", *arguments)
+        assert result.exit_code == 2
+        assert complaint in " ".join(result.stderr.replace("│", " ").split())
+
+    @pytest.mark.parametrize(
+        ("arguments", "complaint"),
+        [
+            (["--query=no"], "the text has no query 'no'. Its queries are query1."),
+            (["--trigger=soon"], "--trigger is 'soon'"),
+            (["--sink=abc.cql"], "it is a file"),
+            (["--checkpoint=s3://x/y"], "Add a --directory"),
+            (["--buckets=100000"], "option buckets"),
+        ],
+    )
+    def test_an_option_that_cannot_be(
+        self, thalweg: Invoke, shop: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], complaint: str
+    ) -> None:
+        monkeypatch.chdir(shop)
+        result = thalweg("run", "abc.cql", "--source=A=a.csv", *arguments)
+        assert result.exit_code == 1
+        assert result.stderr.startswith("error: ")
+        assert complaint in result.stderr
+
+    def test_several_queries_need_a_name(self) -> None:
+        with pytest.raises(QueryError, match=r"2 queries \(p, query2\).*--query NAME"):
+            choose("CREATE QUERY p AS SELECT * FROM a [NOW]; SELECT * FROM b [NOW]", None)
+
+    def test_a_chosen_query_stays_in_its_place(self) -> None:
+        script = "SELECT * FROM a [NOW];\n\nSELECT *\nFROM b [NOW];"
+        text, name = choose(script, "query2")
+        assert name == "query2"
+        assert text.split() == ["SELECT", "*", "FROM", "b", "[NOW]"]
+        assert text.index("FROM b") == script.index("FROM b")
+        assert text.count("\n") == 3
+
+
+class TestControl:
+    @pytest.fixture
+    def place(self, tmp_path: Path) -> Path:
+        (tmp_path / "control").mkdir()
+        about = {"query": "q", "kind": "join", "aliases": ["A", "B", "C"], "states": "auto"}
+        (tmp_path / "query.json").write_text(json.dumps(about))
+        return tmp_path
+
+    def sent(self, place: Path) -> list[dict[str, Any]]:
+        files = sorted((place / "control").glob("*.json"))
+        commands = [json.loads(json.loads(file.read_text())["command"]) for file in files]
+        return [{name: value for name, value in command.items() if name != "at"} for command in commands]
+
+    def test_commands_are_sent(self, thalweg: Invoke, place: Path) -> None:
+        assert thalweg("control", place, "plan", "(B C) A").exit_code == 0
+        assert thalweg("control", place, "plan", "(A C) B", "--states", "all").exit_code == 0
+        assert thalweg("control", place, "end").exit_code == 0
+        assert self.sent(place) == [
+            {"command": "plan", "plan": "(B C) A"},
+            {"command": "plan", "plan": "(A C) B", "states": "all"},
+            {"command": "end"},
+        ]
+
+    @pytest.mark.parametrize(
+        ("arguments", "code", "complaint"),
+        [
+            (["plan", "(A B"], 1, "a '(' without its ')'"),
+            (["plan", "(A B) D"], 1, "'D' is not a stream of the query"),
+            (["plan", "A B"], 1, "stream 'C' is missing"),
+            (["plan", "A: B C; B: A C; C: A B", "--states", "all"], 1, "a linear order keeps no states"),
+            (["plan"], 2, "there must be a plan"),
+            (["end", "A B"], 2, "there must be no plan after 'end'"),
+            (["end", "--states", "all"], 2, "has no meaning for 'end'"),
+            (["stop"], 2, "stop"),
+        ],
+    )
+    def test_what_the_query_could_not_obey_is_not_sent(
+        self, thalweg: Invoke, place: Path, arguments: list[str], code: int, complaint: str
+    ) -> None:
+        result = thalweg("control", place, *arguments)
+        assert result.exit_code == code
+        assert complaint in " ".join(result.stderr.replace("│", " ").split())
+        assert self.sent(place) == []
+
+    def test_a_directory_without_a_query(self, thalweg: Invoke, tmp_path: Path) -> None:
+        result = thalweg("control", tmp_path, "end")
+        assert result.exit_code == 1
+        assert "no query reads commands from" in result.stderr
+
+    def test_without_word_of_the_query_only_the_syntax_is_checked(self) -> None:
+        check_plan("(x `y z`) w", None, {})
+        with pytest.raises(PlanError, match="stands 2 times"):
+            check_plan("(x y) x", None, {})
+
+    def test_a_set_difference_has_no_plan(self) -> None:
+        with pytest.raises(PlanError, match="EXCEPT"):
+            check_plan("a b", None, {"query": "q", "kind": "difference", "aliases": ["a", "b"]})
+
+
+def test_what_is_known_of_a_query(tmp_path: Path) -> None:
+    from thalweg.cql import Source, bind
+
+    source = Source(read_table_schema(), "ts")
+    (query,) = bind("CREATE QUERY q AS SELECT a.k FROM s a [NOW], s b [NOW] WHERE a.k = b.k", {"s": source})
+    write_about(tmp_path / "new", query, "all")
+    about = json.loads((tmp_path / "new" / "query.json").read_text())
+    assert about == {"query": "q", "kind": "join", "aliases": ["a", "b"], "states": "all"}
+
+
+def read_table_schema() -> Any:
+    import pyarrow as pa
+
+    return pa.schema([("ts", pa.timestamp("us")), ("k", pa.int64())])
+
+
+def test_the_live_view_shows_rates_state_and_plan() -> None:
+    totals = Totals()
+    assert "starting" in rendered(picture("q", totals))
+    late, bad = Counter(A=2), Counter[str]()
+    for number, plan in enumerate(("(A B) C", "(B C) A")):
+        totals.add(BatchReport(number, 1000, 10, late, bad, 1_714_564_800_000_000, (plan,), 700, 5, 2048, 1, 0, 0.5))
+    shown = [line.split() for line in rendered(picture("q", totals)).splitlines()]
+    for row in (
+        ["rows", "in", "1,000", "2,000"],
+        ["rows/s", "2,000", "2,000"],
+        ["results", "10", "20"],
+        ["late", "rows", "2", "4"],
+        ["time", "500", "ms", "1.00", "s"],
+        ["state", "700", "tuples,", "2.0", "KiB"],
+        ["watermark", "2024-05-01", "12:00:00.000"],
+        ["plan", "(B", "C)", "A"],
+    ):
+        assert row in shown
+    assert totals.plans == [(0, ("(A B) C",)), (1, ("(B C) A",))]
+
+
+def rendered(table: Table) -> str:
+    console = Console(file=io.StringIO(), width=100)
+    with console.capture() as captured:
+        console.print(table)
+    return captured.get()
+
+
+def test_paths_are_not_formats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "odd:name").mkdir()
+    assert parse_connector("odd:name", "--source") is None
+    assert parse_connector("s3://bucket/x.parquet", "--source") is None
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="it is a file"):
+        parse_sink("file")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "Spark failed, and did not say why."),
+        (
+            "Job aborted.\nTraceback (most recent call last):\n  File x\na.b.FirstError: no\nValueError: bad k\n",
+            "ValueError: bad k",
+        ),
+        (
+            "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: [X.Y] Option p is bad SQLSTATE: XX1",
+            "Option p is bad",
+        ),
+    ],
+)
+def test_the_cause_of_a_failure(text: str, expected: str) -> None:
+    assert cause(text) == expected
+
+
+@pytest.mark.parametrize("command", ["run", "control"])
+def test_help_teaches(thalweg: Invoke, command: str) -> None:
+    result = thalweg(command, "--help")
+    assert result.exit_code == 0
+    assert "Example:" in result.stdout
+    assert f"thalweg {command}" in result.stdout
