@@ -244,16 +244,13 @@ class Resident:
         moments = [moment for _, _, moment in arriving.news]
         self._marks.advance(max(moments, default=None))
         watermark = self._watermark
-        with clock("log"):
-            for stream, table in tables.items():
-                log.put(self._batch, stream, blob(table))
         with clock("probe"):
             self._take(tables, watermark, self._batch)
             answers = list(self._answers(watermark))
         with clock("emit"):
             results = [blob(table) for table in answers if table.num_rows]
         with clock("log"):
-            self._forget(watermark, log)
+            self._remember(tables, watermark, log)
         self._batch += 1
         self.token = uuid.uuid4().hex
         metrics = {
@@ -330,15 +327,26 @@ class Resident:
         else:
             yield from self.bucket.settle(watermark)
 
-    def _forget(self, watermark: int, log: Log) -> None:
-        """Drop the chunks whose rows have all left their windows."""
+    def _remember(self, tables: Mapping[int, pa.Table], watermark: int, log: Log) -> None:
+        """Put into the log what is still needed of the new rows; drop the chunks whose rows have all left."""
         kept = []
         for chunk in self._chunks:
+            is_new = chunk.batch == self._batch
             if self._needed(chunk, watermark):
                 kept.append(chunk)
-            else:
+                if is_new:
+                    log.put(chunk.batch, chunk.stream, blob(self._alive(chunk.stream, tables[chunk.stream], watermark)))
+            elif not is_new:
                 log.drop(chunk.batch, chunk.stream)
         self._chunks = kept
+
+    def _alive(self, stream: int, table: pa.Table, watermark: int) -> pa.Table:
+        """The rows that have not left a RANGE window before the end of the batch that brought them."""
+        window = self.spec.query.streams[stream].window
+        if not isinstance(window, RangeWindow) or window.width_us is None:
+            return table
+        alive = table.column(T).to_numpy() >= watermark - window.width_us
+        return table if alive.all() else table.filter(pa.array(alive))
 
     def _needed(self, chunk: Chunk, watermark: int) -> bool:
         window = self.spec.query.streams[chunk.stream].window
