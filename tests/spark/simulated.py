@@ -155,6 +155,6 @@ def simulated_spec(query: Query, lateness: Sequence[int], plan: str | None = Non
         None,
         plan,
         states,
-        keep_late=False,
+        late_directory=None,
         described={"streams": [], "buckets": 0, "shares": []},
     )  # type: ignore[arg-type]

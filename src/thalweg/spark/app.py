@@ -29,7 +29,7 @@ from thalweg.plan.explain import explain_text
 from thalweg.plan.partitioning import Coordinate, Partitioning, choose_partitioning
 from thalweg.plan.statistics import Statistics
 from thalweg.planning import plan_for
-from thalweg.spark import control, sql
+from thalweg.spark import control, side_output, sql
 from thalweg.spark.buckets import bucket_keys, default_buckets
 from thalweg.spark.compatibility import description
 from thalweg.spark.division import Division, divide
@@ -107,6 +107,19 @@ class App:
         plan = plan_for(query, statistics, chosen.plan, chosen.states)
         return explain_text(query, plan, statistics, partitioning=self._partitioning(query, chosen))
 
+    def late_rows(self, stream: str, query: str = "query1") -> DataFrame:
+        """The rows of a stream that a query kept out so far, with the reason; it must run with ``late_rows="table"``.
+
+        ``stream`` is the alias that the query has for it.
+        """
+        rows = side_output.place(self.directory, query, stream)
+        if not rows.exists():
+            raise InputError(
+                f"no rows of '{stream}' were kept out of query '{query}' so far (looked in {rows}). "
+                'They are collected by a query that runs with the option late_rows="table".'
+            )
+        return self.spark.read.parquet(str(rows))
+
     def command(self, command: str, **arguments: Any) -> None:
         """Send a command to the running queries of this app: ``app.command("plan", plan="(A B) C")``."""
         if command not in ("plan", "end"):
@@ -150,7 +163,7 @@ class App:
             idle_timeout=None if options.idle_timeout is None else _interval("idle_timeout", options.idle_timeout),
             plan=options.plan,
             states=options.states,
-            keep_late=options.late_rows == "table",
+            late_directory=self.directory if options.late_rows == "table" else None,
             described=description(query, partitioning),
         )
         emitted = (

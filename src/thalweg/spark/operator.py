@@ -19,13 +19,13 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from thalweg.engine.instants import NEVER
 from thalweg.spark.lodging import lodge
 from thalweg.spark.resident import Arriving, Outcome, Resident, Spec, attend
+from thalweg.spark.side_output import write
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import MapState, TimerValues
 
-EMITTED = "bucket INT, body BINARY, stream INT, late BINARY, metrics STRING"
-"""What the operator emits: blobs of results, blobs of rows that were kept out, and metrics."""
-_COLUMNS = ("bucket", "body", "stream", "late", "metrics")
+EMITTED = "bucket INT, body BINARY, metrics STRING"
+"""What the operator emits: blobs of results, and metrics."""
 
 _IDLE_SECONDS = 600.0
 """How long a worker keeps the engine of a bucket that it is not asked for."""
@@ -83,6 +83,9 @@ class BucketOperator(StatefulProcessor):
             self._record.update((outcome.record,))
             if directory is not None:
                 _kept[self._spec.identity, bucket] = resident, time.monotonic()
+        if self._spec.late_directory is not None:
+            query = self._spec.query
+            write(self._spec.late_directory, query.name, query.aliases, bucket, outcome.batch, outcome.kept_out)
         yield _emitted(bucket, outcome)
 
     def close(self) -> None:
@@ -117,8 +120,6 @@ def _arriving(frames: Iterator[pd.DataFrame]) -> Arriving:
 
 
 def _emitted(bucket: int, outcome: Outcome) -> pd.DataFrame:
-    rows: list[tuple[Any, ...]] = [(bucket, body, None, None, None) for body in outcome.results]
-    rows += [(bucket, None, stream, late, None) for stream, late in outcome.late]
-    rows.append((bucket, None, None, None, json.dumps(outcome.metrics)))
-    frame = pd.DataFrame(rows, columns=list(_COLUMNS))
-    return frame.astype({"stream": "Int32", "bucket": "int32"})
+    rows: list[tuple[Any, ...]] = [(bucket, body, None) for body in outcome.results]
+    rows.append((bucket, None, json.dumps(outcome.metrics)))
+    return pd.DataFrame(rows, columns=["bucket", "body", "metrics"]).astype({"bucket": "int32"})

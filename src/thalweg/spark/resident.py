@@ -37,6 +37,7 @@ from thalweg.plan.tree import Plan, TreePlan, format_plan, parse_plan
 from thalweg.planning import plan_for
 from thalweg.spark.compatibility import Description, obstacles
 from thalweg.spark.packing import T, blob, unblob
+from thalweg.spark.side_output import LATE, NO_TIME, KeptOut
 from thalweg.spark.watermarks import Watermarks
 
 FORMAT = 1
@@ -69,7 +70,7 @@ class Spec:
         idle_timeout: see :class:`Watermarks`.
         plan: the initial plan as text, if the user gave one.
         states: which states to keep.
-        keep_late: whether late rows are handed out, or only counted.
+        late_directory: where rows that were kept out are put; None: they are only counted.
         described: what a checkpoint remembers of the query.
 
     """
@@ -80,7 +81,7 @@ class Spec:
     idle_timeout: int | None
     plan: str | None
     states: States
-    keep_late: bool
+    late_directory: Path | None
     described: Description
 
 
@@ -117,10 +118,11 @@ class Chunk:
 
 @dataclass(slots=True)
 class Outcome:
-    """What a batch led to: results and late rows as blobs, the new record, and metrics."""
+    """What a batch led to: its number, results as blobs, rows kept out, the new record, and metrics."""
 
+    batch: int
     results: list[bytes]
-    late: list[tuple[int, bytes]]
+    kept_out: list[KeptOut]
     record: str
     metrics: dict[str, Any]
 
@@ -235,7 +237,7 @@ class Resident:
         """Take a batch; what it leads to is to be committed together with what was put into the log."""
         clock = _Clock(self._seconds)
         with clock("decode"):
-            tables, late, late_blobs = self._decode(arriving)
+            tables, late, late_rows = self._decode(arriving)
         if self._bucket is None:
             self._choose_plan(tables)
         refused = [reason for command in sorted(arriving.commands) if (reason := self._obey(json.loads(command)))]
@@ -260,28 +262,29 @@ class Resident:
             "bad": arriving.bad,
             "refused": refused,
         }
-        return Outcome(results, late_blobs + arriving.rejected, self._record(), self._measure(metrics))
+        kept_out = late_rows + [(stream, NO_TIME, body) for stream, body in arriving.rejected]
+        return Outcome(self._batch - 1, results, kept_out, self._record(), self._measure(metrics))
 
-    def _decode(self, arriving: Arriving) -> tuple[dict[int, pa.Table], dict[int, int], list[tuple[int, bytes]]]:
+    def _decode(self, arriving: Arriving) -> tuple[dict[int, pa.Table], dict[int, int], list[KeptOut]]:
         """The rows that came in time, by stream; how many were late, and those rows if they are wanted."""
         parts: dict[int, list[pa.Table]] = {}
         for stream, body in arriving.bodies:
             parts.setdefault(stream, []).append(unblob(body))
         tables: dict[int, pa.Table] = {}
         late: dict[int, int] = {}
-        blobs: list[tuple[int, bytes]] = []
+        kept_out: list[KeptOut] = []
         watermark = self._watermark
         for stream in sorted(parts):
             table = pa.concat_tables(parts[stream])
             in_time = table.column(T).to_numpy() >= watermark
             if not in_time.all():
                 late[stream] = int((~in_time).sum())
-                if self.spec.keep_late:
-                    blobs.append((stream, blob(table.filter(pa.array(~in_time)))))
+                if self.spec.late_directory is not None:
+                    kept_out.append((stream, LATE, blob(table.filter(pa.array(~in_time)))))
                 table = table.filter(pa.array(in_time))
             if table.num_rows:
                 tables[stream] = table
-        return tables, late, blobs
+        return tables, late, kept_out
 
     def _obey(self, command: Mapping[str, Any]) -> str | None:
         """Do what a command says; if that cannot be done, says why and leaves everything as it is.

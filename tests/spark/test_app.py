@@ -1,0 +1,183 @@
+"""What a user of ``thalweg.App`` meets."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+
+import thalweg
+from tests.spark.runs import FileRun, write_stream
+from thalweg.errors import BindError, InputError, OptionError
+
+SECOND = 1_000_000
+
+
+def at(*seconds: float | None) -> pa.Array:
+    return pa.array([None if s is None else int(s * SECOND) for s in seconds], pa.timestamp("us", "UTC"))
+
+
+def two_streams(root: Path) -> None:
+    """Three micro-batches of each."""
+    for name in "ab":
+        parts = [
+            pa.table({"ts": at(*(10 * b + i for i in range(4))), "k": [1, 2, 3, 1], "v": [b] * 4}) for b in range(3)
+        ]
+        write_stream(root / "in" / name, parts)
+
+
+JOIN = "SELECT a.k, a.v AS av, b.v AS bv FROM a [RANGE 5 SECONDS], b [RANGE 5 SECONDS] WHERE a.k = b.k"
+
+
+def test_every_type_travels_through(spark: SparkSession, tmp_path: Path) -> None:
+    rich = pa.table(
+        {
+            "ts": at(0),
+            "k": ["x"],
+            "tiny": pa.array([1], pa.int8()),
+            "small": pa.array([2], pa.int16()),
+            "real": pa.array([1.5], pa.float32()),
+            "money": pa.array([Decimal("12.34")], pa.decimal128(20, 2)),
+            "flag": [True],
+            "raw": [b"\x00\xff"],
+            "day": pa.array([dt.date(2026, 1, 2)]),
+            "local": pa.array([dt.datetime(2026, 1, 2, 3, 4, 5)], pa.timestamp("us")),
+            "list": [[1, None, 3]],
+            "struct": [{"p": 1, "q": "z"}],
+            "map": pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64())),
+        }
+    )
+    for name in "ab":
+        write_stream(tmp_path / "in" / name, [rich])
+    running = FileRun(spark, tmp_path, "SELECT a.*, b.struct.q AS q FROM a [NOW], b [NOW] WHERE a.k = b.k")
+    app = running.app()
+    schema = app.sql("SELECT a.* FROM a [NOW], b [NOW] WHERE a.k = b.k").schema
+    assert schema.jsonValue() == spark.read.parquet(str(tmp_path / "in" / "a")).schema.jsonValue()
+    running.run()
+    [row] = spark.read.parquet(str(tmp_path / "out")).collect()
+    [sent] = spark.read.parquet(str(tmp_path / "in" / "a")).collect()
+    assert {**row.asDict()} == {**sent.asDict(), "q": "z"}
+
+
+def test_expressions_run_in_spark_sql(spark: SparkSession, tmp_path: Path) -> None:
+    two_streams(tmp_path)
+    text = (
+        "SELECT a.k * 10 AS tens, upper(concat('v', CAST(a.v AS STRING))) AS text FROM a [RANGE 5 SECONDS], "
+        "b [RANGE 5 SECONDS] WHERE a.k + 1 = b.k + 1 AND a.v + b.v < 4 AND a.k > 1"
+    )
+    running = FileRun(spark, tmp_path, text)
+    running.run()
+    rows = spark.read.parquet(str(tmp_path / "out")).collect()
+    assert sorted(map(tuple, rows)) == sorted([(20, "V0"), (20, "V1"), (30, "V0"), (30, "V1")])
+
+
+def test_metrics_tell_what_a_batch_did(spark: SparkSession, tmp_path: Path) -> None:
+    two_streams(tmp_path)
+    batches = FileRun(spark, tmp_path, JOIN).run({"buckets": 2})
+    assert [batch["tuples"] for batch in batches] == [{"0": 4, "1": 4}] * 3
+    assert [batch["results"] for batch in batches] == [6, 6, 6]
+    assert [len(batch["buckets"]) for batch in batches] == [2, 2, 2]
+    assert batches[-1]["watermark"] == 23 * SECOND
+    assert batches[-1]["plans"] == ["a b"]
+    assert batches[-1]["state_tuples"] > 0
+    assert sum(batch["rebuilds"] for batch in batches) == 0
+    assert set(batches[-1]["seconds"]) == {"decode", "probe", "emit", "log", "rebuild"}
+
+
+def test_late_and_timeless_rows_are_counted_and_kept(spark: SparkSession, tmp_path: Path) -> None:
+    fine = pa.table({"ts": at(10, 11), "k": [1, 2]})
+    late = pa.table({"ts": at(3, 12, None), "k": [1, 2, 3]})
+    write_stream(tmp_path / "in" / "a", [fine, late])
+    write_stream(tmp_path / "in" / "b", [fine, pa.table({"ts": at(12), "k": [2]})])
+    running = FileRun(spark, tmp_path, "SELECT a.k FROM a [RANGE 5 SECONDS], b [RANGE 5 SECONDS] WHERE a.k = b.k")
+    options = {"late_rows": "table", "buckets": 2}
+    batches = running.run(options)
+    assert [batch["late"] for batch in batches] == [{}, {"0": 1}]
+    assert [batch["bad"] for batch in batches] == [{}, {"0": 1}]
+    kept = running.app().late_rows("a").orderBy("k").collect()
+    assert [(row.k, row.reason) for row in kept] == [(1, "late"), (3, "no event time")]
+    with pytest.raises(InputError, match="no rows of 'b' were kept out"):
+        running.app().late_rows("b")
+
+
+def test_a_silent_stream_is_not_waited_for_beyond_its_timeout(spark: SparkSession, tmp_path: Path) -> None:
+    a = [pa.table({"ts": at(10 * i, 10 * i + 1), "k": [1, 1]}) for i in range(3)]
+    write_stream(tmp_path / "in" / "a", a)
+    write_stream(tmp_path / "in" / "b", [pa.table({"ts": at(0), "k": [1]})])
+    running = FileRun(spark, tmp_path, "SELECT DSTREAM a.k FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.k = b.k")
+    running.run()
+    assert spark.read.parquet(str(tmp_path / "out")).count() == 0
+    write_stream(tmp_path / "in" / "a", [*a, pa.table({"ts": at(60), "k": [1]})])
+    batches = running.run({"idle_timeout": "1 microsecond"})
+    assert batches[-1]["watermark"] == 60 * SECOND
+    assert spark.read.parquet(str(tmp_path / "out")).count() == 1
+
+
+def test_a_command_changes_the_plan_in_every_bucket(spark: SparkSession, tmp_path: Path) -> None:
+    for name in "abc":
+        write_stream(tmp_path / "in" / name, [pa.table({"ts": at(1, 2, 3), "k": [1, 2, 3]})])
+    text = "SELECT a.k FROM a, b, c WHERE a.k = b.k AND b.k = c.k WINDOW RANGE 5 SECONDS"
+    running = FileRun(spark, tmp_path, text)
+    options = {"plan": "(a b) c", "buckets": 2}
+    [before] = running.run(options)
+    assert before["plans"] == ["(a b) c"]
+    running.app().command("plan", plan="(b c) a")
+    running.app().command("plan", plan="(b nobody) a")
+    [after] = running.run(options)
+    assert after["plans"] == ["(b c) a"]
+    assert len(after["refused"]) == 1
+    assert "nobody" in after["refused"][0]
+
+
+def test_a_restart_with_another_select_list_and_a_smaller_window(spark: SparkSession, tmp_path: Path) -> None:
+    early = pa.table({"ts": at(1, 2), "k": [1, 2], "v": [5, 6]})
+    for name in "ab":
+        write_stream(tmp_path / "in" / name, [early] if name == "a" else [early.slice(0, 0)])
+    FileRun(spark, tmp_path, JOIN).run({"buckets": 2})
+    write_stream(tmp_path / "in" / "b", [early.slice(0, 0), pa.table({"ts": at(4, 4), "k": [1, 2], "v": [7, 8]})])
+    changed = "SELECT b.v - a.v AS gap FROM a [RANGE 3 SECONDS], b [RANGE 5 SECONDS] WHERE a.k = b.k AND a.v + b.v > 0"
+    FileRun(spark, tmp_path, changed).run({"buckets": 2})
+    rows = spark.read.schema("gap BIGINT").parquet(str(tmp_path / "out")).where("gap IS NOT NULL").collect()
+    assert [row.gap for row in rows] == [2]  # the tuple of second 1 has left the smaller window
+
+
+def test_a_restart_that_cannot_be_says_why(spark: SparkSession, tmp_path: Path) -> None:
+    two_streams(tmp_path)
+    FileRun(spark, tmp_path, JOIN).run({"buckets": 2})
+    write_stream(tmp_path / "in" / "a", [pa.table({"ts": at(40), "k": [1], "v": [1]})] * 4)
+    with pytest.raises(StreamingQueryException, match="the window of a grew from 5 seconds to 6 seconds"):
+        FileRun(spark, tmp_path, JOIN.replace("a [RANGE 5", "a [RANGE 6")).run({"buckets": 2})
+
+
+def test_mistakes_are_named(spark: SparkSession, tmp_path: Path) -> None:
+    two_streams(tmp_path)
+    app = FileRun(spark, tmp_path, JOIN).app()
+    with pytest.raises(BindError, match="nowhere"):
+        app.sql("SELECT a.k FROM a [NOW], nowhere [NOW] WHERE a.k = nowhere.k")
+    with pytest.raises(InputError, match="no column 'when'"):
+        app.stream("c", app.spark.readStream.format("rate").load(), time="when")
+    with pytest.raises(OptionError, match="lateness"):
+        app.stream("c", app.spark.readStream.format("rate").load(), time="timestamp", lateness="soon")
+    with pytest.raises(OptionError, match="no command 'stop'"):
+        app.command("stop")
+    with pytest.raises(OptionError, match="0 queries of this app are running"):
+        app.metrics()
+    with pytest.raises(thalweg.ThalwegError, match="buckets"):
+        app.sql(JOIN, {"buckets": 0})
+
+
+def test_explain_shows_the_buckets(spark: SparkSession, tmp_path: Path) -> None:
+    two_streams(tmp_path)
+    assert "2 buckets, key" in FileRun(spark, tmp_path, JOIN).app().explain(JOIN, {"buckets": 2})
+
+
+def test_the_callers_session_stays_as_it_is(spark: SparkSession, tmp_path: Path) -> None:
+    before = dict(spark.conf.getAll)
+    two_streams(tmp_path)
+    FileRun(spark, tmp_path, JOIN).app().sql(JOIN)
+    assert dict(spark.conf.getAll) == before

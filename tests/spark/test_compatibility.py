@@ -1,0 +1,64 @@
+"""Which queries can go on from which checkpoints, and what is said of the others."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from thalweg.cql import Source, bind
+from thalweg.plan.partitioning import choose_partitioning
+from thalweg.spark.compatibility import Description, description, obstacles
+
+SCHEMA = pa.schema([("ts", pa.timestamp("us")), ("k", pa.int64()), ("x", pa.int64())])
+CATALOG = {name: Source(SCHEMA, "ts") for name in "abc"}
+BASE = "SELECT a.x FROM a [RANGE 10 SECONDS], b [ROWS 5] WHERE a.k = b.k AND a.x > 3"
+
+
+def described(cql: str, buckets: int = 1) -> Description:
+    query = bind(cql, CATALOG)[0]
+    return description(query, choose_partitioning(query, buckets))
+
+
+@pytest.mark.parametrize(
+    "cql",
+    [
+        BASE,
+        BASE.replace("a.x FROM", "b.x, a.k + 1 AS y FROM"),
+        BASE + " AND a.x + b.x > 3",
+        BASE.replace("10 SECONDS", "9 SECONDS"),
+        BASE.replace("ROWS 5", "ROWS 4"),
+    ],
+)
+def test_what_may_change(cql: str) -> None:
+    assert obstacles(described(BASE), described(cql)) == []
+
+
+@pytest.mark.parametrize(
+    ("cql", "said"),
+    [
+        (BASE.replace("10 SECONDS", "11 SECONDS"), "the window of a grew from 10 seconds to 11 seconds"),
+        (BASE.replace("RANGE 10 SECONDS", "RANGE UNBOUNDED"), "the window of a grew from 10 seconds to UNBOUNDED"),
+        (BASE.replace("ROWS 5", "ROWS 6"), "the window of b grew from 5 rows to 6 rows"),
+        (BASE.replace("ROWS 5", "RANGE 1 SECOND"), "the window of b is of another kind"),
+        (BASE.replace("a.x > 3", "a.x > 4"), "the selection of a was 'a.x > 3' and is now 'a.x > 4'"),
+        (BASE.replace("a.k = b.k", "a.k = b.x"), "its keys were a.k = b.k and are now a.k = b.x"),
+        (BASE.replace("b [ROWS 5]", "c b [ROWS 5]"), "it joined a, b and now joins a, c"),
+        (BASE.replace("SELECT", "SELECT DSTREAM"), "its results were 'ISTREAM' and are now 'DSTREAM'"),
+        (BASE + " AND a.x < b.x", "its theta predicates were none and are now a.x < b.x"),
+    ],
+)
+def test_what_may_not(cql: str, said: str) -> None:
+    assert obstacles(described(BASE), described(cql)) == [said]
+
+
+def test_the_number_of_buckets_stays() -> None:
+    ranges = BASE.replace("ROWS 5", "RANGE 1 SECOND")
+    [said] = obstacles(described(ranges, 4), described(ranges, 8))
+    assert said == "it ran in 4 buckets and would now run in 8; pass the option buckets=4"
+
+
+def test_columns_that_come_and_go() -> None:
+    old = described(BASE)
+    new = described(BASE)
+    new["streams"][0]["columns"] = {"ts": "timestamp[us]", "k": "int64", "x": "string", "y": "int64"}
+    assert obstacles(old, new) == ["the columns of a differ: x, y"]
