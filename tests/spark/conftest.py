@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.spark import jobs
 from thalweg.spark.session import local_session
 
 
@@ -15,3 +16,10 @@ def spark() -> Iterator[SparkSession]:
     session = local_session(cores=2)
     yield session
     session.stop()
+
+
+@pytest.fixture(autouse=True)
+def _no_leftovers() -> Iterator[None]:
+    """No job outlives its test."""
+    yield
+    jobs.end_all()

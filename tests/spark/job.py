@@ -12,7 +12,7 @@ from thalweg.spark.session import local_session
 
 def main(root: Path) -> None:
     given = json.loads((root / "job.json").read_text())
-    spark = local_session(cores=2)
+    spark = local_session(cores=2, **given.get("settings", {}))
     running = FileRun(spark, root, given["cql"])
     metrics = running.run(given["options"])
     (root / f"metrics-{len(list(root.glob('metrics-*')))}.json").write_text(json.dumps(metrics))

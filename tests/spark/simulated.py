@@ -17,12 +17,14 @@ from random import Random
 import numpy as np
 import pyarrow as pa
 
-from thalweg.cql.query import Query
+from thalweg.cql.query import Query, StreamRef
 from thalweg.engine.expressions import Expressions, physical_names
 from thalweg.engine.instants import NEVER
 from thalweg.engine.interner import comparable
+from thalweg.options import States
 from thalweg.plan.partitioning import Coordinate, Partitioning
-from thalweg.spark.packing import MOMENT, Packer, T, hash_column, unblob
+from thalweg.spark.compatibility import description
+from thalweg.spark.packing import MOMENT, Packer, T, hash_column, time_column, unblob
 from thalweg.spark.resident import Arriving, Outcome, Resident, Spec, attend
 
 
@@ -89,16 +91,7 @@ class SimulatedQuery:
     ) -> None:
         self._query, self._partitioning = spec.query, partitioning
         self.buckets = [SimulatedBucket(spec, rng, troubled, directory / str(b)) for b in range(partitioning.buckets)]
-        self._packers = [
-            Packer(
-                s,
-                pa.schema([pa.field(T, pa.int64()), *ref.schema]),
-                partitioning,
-                tuple(range(len(self.buckets))),
-                False,
-            )
-            for s, ref in enumerate(spec.query.streams)
-        ]
+        self._packers = [_packer(s, ref, partitioning) for s, ref in enumerate(spec.query.streams)]
         self._expressions = Expressions(physical_names(spec.query))
         self._moment = 0
 
@@ -126,7 +119,7 @@ class SimulatedQuery:
         ]
 
     def _packed(self, stream: int, table: pa.Table, times: Sequence[int | None]) -> list[dict[str, object]]:
-        handed = table.append_column(T, pa.array(times, pa.int64()))
+        handed = table if self._packers[stream].time != T else table.append_column(T, pa.array(times, pa.int64()))
         handed = handed.append_column(MOMENT, pa.array([self._moment] * table.num_rows, pa.int64()))
         for axis, coordinate in enumerate(self._partitioning.known(stream)):
             handed = handed.append_column(hash_column(axis), pa.array(self._hashes(stream, coordinate, table)))
@@ -147,14 +140,14 @@ class SimulatedQuery:
         return np.array([int.from_bytes(digest, "little", signed=True) for digest in digests], np.int64)
 
 
-def simulated_spec(query: Query, lateness: Sequence[int], plan: str | None = None, states: str = "auto") -> Spec:
-    return Spec(
-        "simulated",
-        query,
-        tuple(lateness),
-        None,
-        plan,
-        states,
-        late_directory=None,
-        described={"streams": [], "buckets": 0, "shares": []},
-    )  # type: ignore[arg-type]
+def _packer(stream: int, ref: StreamRef, partitioning: Partitioning) -> Packer:
+    time = time_column(ref.time, ref.schema.field(ref.time).type)
+    schema = pa.schema([*([pa.field(T, pa.int64())] if time == T else []), *ref.schema])
+    return Packer(stream, schema, time, partitioning, tuple(range(partitioning.buckets)), route_rejected=False)
+
+
+def simulated_spec(
+    query: Query, partitioning: Partitioning, lateness: Sequence[int], plan: str | None, states: States
+) -> Spec:
+    described = description(query, partitioning)
+    return Spec("simulated", query, tuple(lateness), None, plan, states, late_directory=None, described=described)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 
@@ -181,3 +182,34 @@ def test_the_callers_session_stays_as_it_is(spark: SparkSession, tmp_path: Path)
     two_streams(tmp_path)
     FileRun(spark, tmp_path, JOIN).app().sql(JOIN)
     assert dict(spark.conf.getAll) == before
+
+
+def test_a_task_that_failed_after_its_work_is_run_again_from_what_was_committed(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    two_streams(tmp_path)
+    fuse = tmp_path / "fuse"
+    fuse.touch()
+
+    def fail_once(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if 1 in batch.column("av").to_pylist() and fuse.exists():
+                fuse.unlink()
+                raise RuntimeError("this attempt fails, though the operator has done its work")
+            yield batch
+
+    app = FileRun(spark, tmp_path, JOIN).app()
+    frame = app.sql(JOIN, {"buckets": 2})
+    query = (
+        frame.mapInArrow(fail_once, frame.schema)
+        .writeStream.format("parquet")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start(str(tmp_path / "out"))
+    )
+    query.awaitTermination()
+    assert not fuse.exists()
+    batches = [app.metrics(progress=progress) for progress in query.recentProgress]
+    assert [batch["results"] for batch in batches] == [6, 6, 6]
+    assert sum(batch["rebuilds"] for batch in batches) >= 1
+    assert spark.read.parquet(str(tmp_path / "out")).count() == 18

@@ -34,7 +34,7 @@ from thalweg.spark.buckets import bucket_keys, default_buckets
 from thalweg.spark.compatibility import description
 from thalweg.spark.division import Division, divide
 from thalweg.spark.operator import EMITTED, BucketOperator
-from thalweg.spark.packing import MOMENT, PACKED, PASSES, Packer, T, hash_column, unpacker
+from thalweg.spark.packing import MOMENT, PACKED, PASSES, Packer, T, hash_column, time_column, unpacker
 from thalweg.spark.resident import Spec
 from thalweg.spark.session import local_session
 
@@ -183,8 +183,11 @@ class App:
         inside = division.inside.streams[stream]
         known = self._streams[inside.stream]
         names = {(inside.alias, name): name for name in known.schema.names}
-        columns = [_microseconds(sql.quoted(known.time), known.schema.field(known.time).type).alias(T)]
-        columns.append(F.unix_micros(F.current_timestamp()).alias(MOMENT))
+        kind = known.schema.field(known.time).type
+        time = time_column(known.time, kind)
+        columns = [_microseconds(sql.quoted(known.time), kind).alias(T)] if time == T else []
+        if options.idle_timeout is not None:
+            columns.append(F.unix_micros(F.current_timestamp()).alias(MOMENT))
         selection = division.filters[stream]
         if selection is not None:
             columns.append(F.coalesce(sql.column(selection, names), F.lit(False)).alias(PASSES))
@@ -192,11 +195,12 @@ class App:
             columns.append(self._hash(division, stream, coordinate, names).alias(hash_column(axis)))
         columns += [sql.quoted(name) for name in known.schema.names]
         for name, expression in division.computed[stream].items():
-            kind = sql.spark_type(inside.schema.field(name).type)
-            columns.append(sql.column(expression, names).cast(kind).alias(name))
+            computed = sql.column(expression, names).cast(sql.spark_type(inside.schema.field(name).type))
+            columns.append(computed.alias(name))
         packer = Packer(
             stream=stream,
-            schema=pa.schema([pa.field(T, pa.int64()), *inside.schema]),
+            schema=pa.schema([*([pa.field(T, pa.int64())] if time == T else []), *inside.schema]),
+            time=time,
             partitioning=partitioning,
             bucket_keys=keys,
             route_rejected=options.late_rows == "table",

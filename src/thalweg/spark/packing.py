@@ -21,7 +21,8 @@ from thalweg.engine.instants import NEVER
 from thalweg.plan.partitioning import Partitioning
 
 T, MOMENT, PASSES = "__t", "__moment", "__passes"
-"""Columns that Spark computes: event time, the time of the batch (both in microseconds), and whether a row can join."""
+"""Columns that Spark computes where they are needed: event time (if the time column is no timestamp), the time of the
+batch (for idle timeouts), both in microseconds, and whether a row can join."""
 PACKED = (
     "bucket INT, stream INT, body BINARY, rejected BINARY, newest BIGINT, moment BIGINT, bad BIGINT, command STRING"
 )
@@ -43,6 +44,16 @@ _FLUSH_ROWS = 1 << 20
 Batches = Iterator[pa.RecordBatch]
 
 
+def time_column(time: str, kind: pa.DataType) -> str:
+    """Where a stream's packed rows have their event time: in its own column if that counts microseconds."""
+    return time if pa.types.is_timestamp(kind) and kind.unit == "us" else T
+
+
+def event_times(table: pa.Table, column: str) -> pa.ChunkedArray:
+    """Event times in microseconds, NULL where there is none."""
+    return table.column(column).cast(pa.int64())
+
+
 def hash_column(axis: int) -> str:
     """The name of the column with a row's hash on an axis that its stream knows."""
     return f"__hash{axis}"
@@ -55,6 +66,7 @@ class Packer:
     Attributes:
         stream: its position in the query.
         schema: the columns to pack, as the operator knows them.
+        time: the one with the event time.
         partitioning: the way of rows to buckets.
         bucket_keys: by what number Spark knows each bucket.
         route_rejected: whether rows without an event time are handed on (to the first bucket), or only counted.
@@ -63,6 +75,7 @@ class Packer:
 
     stream: int
     schema: pa.Schema
+    time: str
     partitioning: Partitioning
     bucket_keys: tuple[int, ...]
     route_rejected: bool
@@ -81,8 +94,8 @@ class Packer:
             yield self._pack(pa.Table.from_batches(held))
 
     def _pack(self, table: pa.Table) -> pa.RecordBatch:
-        moment = pc.max(table.column(MOMENT)).as_py()
-        times = table.column(T)
+        moment = pc.max(table.column(MOMENT)).as_py() if MOMENT in table.column_names else 0
+        times = event_times(table, self.time)
         bad = times.null_count
         rejected = None
         if bad:
@@ -90,7 +103,7 @@ class Packer:
             if self.route_rejected:
                 rejected = blob(_conform(table.filter(missing), self.schema))
             table = table.filter(pc.invert(missing))
-        newest = NEVER if not table.num_rows else pc.max(table.column(T)).as_py()
+        newest = NEVER if bad == len(times) else pc.max(times).as_py()
         if PASSES in table.column_names:
             # Not before: a row that can join nothing still says how late it is.
             table = table.filter(table.column(PASSES))

@@ -36,7 +36,7 @@ from thalweg.plan.statistics import Statistics
 from thalweg.plan.tree import Plan, TreePlan, format_plan, parse_plan
 from thalweg.planning import plan_for
 from thalweg.spark.compatibility import Description, obstacles
-from thalweg.spark.packing import T, blob, unblob
+from thalweg.spark.packing import blob, event_times, time_column, unblob
 from thalweg.spark.side_output import LATE, NO_TIME, KeptOut
 from thalweg.spark.watermarks import Watermarks
 
@@ -226,10 +226,25 @@ class Resident:
     def _choose_plan(self, tables: Mapping[int, pa.Table]) -> None:
         """Open the bucket under the plan that the user, or the first rows, suggest."""
         query = self.spec.query
-        beginnings = [_beginning(tables.get(s), query.streams[s].schema) for s in range(len(query.streams))]
+        beginnings = [self._beginning(s, tables.get(s)) for s in range(len(query.streams))]
         statistics = Statistics.measure(query, sample(query, beginnings))
         self._plan = plan_for(query, statistics, self.spec.plan, self.spec.states)
         self._bucket = open_bucket(query, self._plan, rank(JoinGraph.of(query), statistics))
+
+    def _beginning(self, stream: int, table: pa.Table | None) -> tuple[pa.Table, Int64s, int]:
+        """The first rows of a stream in time order, their times, and how many rows there are."""
+        schema = self.spec.query.streams[stream].schema
+        if table is None:
+            return schema.empty_table(), np.zeros(0, np.int64), 0
+        times = self._times(stream, table)
+        order = np.argsort(times, kind="stable")[:SAMPLE_ROWS]
+        return table.select(schema.names).take(pa.array(order)), times[order], table.num_rows
+
+    def _times(self, stream: int, table: pa.Table) -> Int64s:
+        """The event times of rows of a stream."""
+        ref = self.spec.query.streams[stream]
+        times: Int64s = event_times(table, time_column(ref.time, ref.schema.field(ref.time).type)).to_numpy()
+        return times
 
     # -- A batch --------------------------------------------------------------------------
 
@@ -276,7 +291,7 @@ class Resident:
         watermark = self._watermark
         for stream in sorted(parts):
             table = pa.concat_tables(parts[stream])
-            in_time = table.column(T).to_numpy() >= watermark
+            in_time = self._times(stream, table) >= watermark
             if not in_time.all():
                 late[stream] = int((~in_time).sum())
                 if self.spec.late_directory is not None:
@@ -317,8 +332,8 @@ class Resident:
             if table is None:
                 batches.append(None)
                 continue
-            times = table.column(T).to_numpy()
-            batches.append(Batch(table.drop_columns([T]), times))
+            times = self._times(stream, table)
+            batches.append(Batch(table.select(self.spec.query.streams[stream].schema.names), times))
             self._chunks.append(Chunk(batch, stream, len(times), self._rows[stream], int(times.max()), watermark))
             self._rows[stream] += len(times)
         self.bucket.offer(batches, watermark)
@@ -348,7 +363,7 @@ class Resident:
         window = self.spec.query.streams[stream].window
         if not isinstance(window, RangeWindow) or window.width_us is None:
             return table
-        alive = table.column(T).to_numpy() >= watermark - window.width_us
+        alive = self._times(stream, table) >= watermark - window.width_us
         return table if alive.all() else table.filter(pa.array(alive))
 
     def _needed(self, chunk: Chunk, watermark: int) -> bool:
@@ -436,15 +451,6 @@ class _Clock:
         started = time.perf_counter()
         yield
         self._seconds[phase] += time.perf_counter() - started
-
-
-def _beginning(table: pa.Table | None, schema: pa.Schema) -> tuple[pa.Table, Int64s, int]:
-    """The first rows of a stream in time order, their times, and how many rows there are."""
-    if table is None:
-        return schema.empty_table(), np.zeros(0, np.int64), 0
-    order = np.argsort(table.column(T).to_numpy(), kind="stable")[:SAMPLE_ROWS]
-    first = table.take(pa.array(order))
-    return first.drop_columns([T]), first.column(T).to_numpy(), table.num_rows
 
 
 def _plan_to_json(plan: Plan | None, aliases: Sequence[str]) -> dict[str, Any] | None:

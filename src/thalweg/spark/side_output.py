@@ -34,7 +34,8 @@ def write(
     for stream, reason, body in kept:
         table = unblob(body)
         reasons = pa.array([reason] * table.num_rows, pa.string())
-        by_stream.setdefault(stream, []).append(table.drop_columns([T]).append_column("reason", reasons))
+        columns = [name for name in table.column_names if name != T]
+        by_stream.setdefault(stream, []).append(table.select(columns).append_column("reason", reasons))
     for stream, tables in by_stream.items():
         folder = place(directory, query, aliases[stream])
         folder.mkdir(parents=True, exist_ok=True)
