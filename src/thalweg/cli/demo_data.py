@@ -1,9 +1,9 @@
-"""The streams of the demo: three joined on one key, whose selectivities swap in the middle.
+"""The streams of the demo: four joined on one key, whose selectivities swap in the middle.
 
-Ads, clicks and orders of an online shop, each tuple about one user out of a hundred thousand.
+Ads, clicks, orders and coupons of an online shop, each tuple about one user out of a hundred thousand.
 Before noon a small crowd of *regulars* does all the clicking and ordering, and ads hardly ever
 reach one of them. At noon a campaign begins: now ads and clicks are all about another small
-crowd, the *curious*, who hardly ever order.
+crowd, the *curious*, who hardly ever order. Coupons go to anybody, the crowd included.
 
 So before noon ``ads ⋈ clicks`` is nearly empty and ``clicks ⋈ orders`` is large, and after
 noon it is the other way round; the result is small throughout.
@@ -21,18 +21,20 @@ CROWD = 250
 EVERYBODY = 100_000
 RATE = 2_000  # tuples per second and stream
 STRAYS = 0.0005  # the share of the ads before noon, and of the orders after it, that are about the crowd
+COUPONS = 0.02  # the share of the coupons that go to the crowd, all day
 NOON_US = 1_714_564_800_000_000  # 2024-05-01 12:00:00
 
 QUERY = """\
-SELECT a.user, a.ad, c.page, o.amount
-FROM   ads    a [RANGE 5 SECONDS],
-       clicks c [RANGE 5 SECONDS],
-       orders o [RANGE 5 SECONDS]
-WHERE  a.user = c.user AND c.user = o.user
+SELECT a.user, a.ad, c.page, o.amount, k.coupon
+FROM   ads     a [RANGE 5 SECONDS],
+       clicks  c [RANGE 5 SECONDS],
+       orders  o [RANGE 5 SECONDS],
+       coupons k [RANGE 5 SECONDS]
+WHERE  a.user = c.user AND c.user = o.user AND o.user = k.user
 """
-ALIASES = ("a", "c", "o")
-BEFORE_NOON = "(a c) o"
-AFTER_NOON = "(c o) a"
+ALIASES = ("a", "c", "o", "k")
+BEFORE_NOON = "((a c) o) k"
+AFTER_NOON = "((c o) a) k"
 
 
 def streams(seconds: int, seed: int = 7) -> dict[str, pa.Table]:
@@ -42,6 +44,7 @@ def streams(seconds: int, seed: int = 7) -> dict[str, pa.Table]:
         "ads": _stream(random, seconds, ("ad", 50), before=STRAYS, after=1.0),
         "clicks": _stream(random, seconds, ("page", 1_000), before=1.0, after=1.0),
         "orders": _stream(random, seconds, ("amount", 500), before=1.0, after=STRAYS),
+        "coupons": _stream(random, seconds, ("coupon", 90), before=COUPONS, after=COUPONS),
     }
 
 

@@ -100,8 +100,8 @@ def _show_states(console: Console, moments: Mapping[str, ReplayResult], completi
     show(console, table)
     console.print(
         f"""
-The base windows a, c and o stay as they are. The first plan's state is dropped;
-the second plan's starts empty, and each of its keys is completed from the base
+The base windows stay as they are, and so does a⋈c⋈o, which both plans keep. a⋈c
+is dropped; c⋈o starts empty, and each of its keys is completed from the base
 windows when a tuple first asks for it ({completions:,} times in this run). So nothing
 waits for the change, and nobody pays for keys that nobody asks for."""
     )

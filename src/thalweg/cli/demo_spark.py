@@ -86,7 +86,7 @@ def _show_day(console: Console, app: App, query: StreamingQuery, slices: list[di
         rebuilds += _show_step(console, query, follower, "morning" if number < len(slices) // 2 else "afternoon")
     console.print(
         """
-in windows: tuples of the three streams that are alive; nothing else is kept on disk.
+in windows: tuples of the four streams that are alive; nothing else is kept on disk.
 in states: intermediate results. The change drops those of the old plan and
 begins with none of the new one's; each key is completed from the windows when a
 tuple first asks for it (completed). The query never stopped."""

@@ -17,8 +17,8 @@ def introduce(console: Console, streams: Mapping[str, pa.Table], seconds: int) -
     console.print("A join that changes its plan while it runs", style="bold")
     console.print(
         f"""
-An online shop: {seconds} seconds of ads, clicks and orders around noon, {total:,} tuples.
-Which ads and clicks led to which orders?
+An online shop: {seconds} seconds of ads, clicks, orders and coupons around noon, {total:,}
+tuples. Which ads, clicks and coupons led to which orders?
 """
     )
     console.print("".join(f"    {line}\n" for line in shop.QUERY.splitlines()))

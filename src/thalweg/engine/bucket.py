@@ -39,6 +39,14 @@ class Bucket(Protocol):
         be older). Without one, the rows of all calls come in total order.
         """
 
+    def load(self, batches: Sequence[Batch | None], watermark: int) -> bool:
+        """Fill the windows of a new bucket with rows whose results were emitted before.
+
+        No row before ``watermark`` follows. False, and nothing has happened, where more must be remembered than
+        windows hold: results that have yet to leave, ROWS windows, set differences. Such a bucket has to take the
+        rows as if they were new.
+        """
+
     def advance(self, limit: int | None = None) -> Iterator[pa.Table]:
         """Process up to ``limit`` of the offered rows; yields what can be emitted at once."""
 

@@ -59,6 +59,9 @@ class DifferenceBucket:
                 self._waiting.add(stream, self._inputs[stream].words(batch, rows))
                 self._tuples += len(rows)
 
+    def load(self, batches: Sequence[Batch | None], watermark: int) -> bool:  # noqa: ARG002 - what is blocked depends on order
+        return False
+
     def advance(self, limit: int | None = None) -> Iterator[pa.Table]:  # noqa: ARG002 - everything waits for time
         yield from ()
 

@@ -142,6 +142,23 @@ class JoinEngine:
         known = self._deaths[: self._frames.registers[k.R_DEATHS]]
         self._deaths = np.concatenate([known, np.empty((tuples, 3), np.int64)])
 
+    def load(self, batches: Sequence[k.Int64s], watermark: int) -> None:
+        """Fill the RANGE windows of a new engine with tuples whose results were found before.
+
+        A restart is a change from the empty plan: base windows are there, and every key of every state is absent.
+        """
+        for stream, (layout, batch) in enumerate(zip(self.layouts, batches, strict=True)):
+            joining = batch[batch[:, k.ROW] >= 0]
+            held = joining[np.argsort(joining[:, k.T], kind="stable")]
+            row = self._streams[stream]
+            capacity = max(int(row[k.S_MASK]) + 1, 1 << len(held).bit_length())
+            self._relocate(stream, capacity, int(row[k.S_STRIDE]))
+            self._window(stream)[: len(held), : layout.width] = held
+            row[k.S_OLDEST], row[k.S_NEXT] = 0, len(held)
+            self._index(stream)
+        self._states[:, k.N_COMPLETE] = 0
+        self._horizon = min(watermark, FOREVER - 1)
+
     def advance(self, limit: int | None = None) -> Iterator[k.Int64s]:
         """Process up to ``limit`` of the offered tuples; yields blocks of results.
 

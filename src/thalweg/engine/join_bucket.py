@@ -22,8 +22,8 @@ from thalweg.engine.expressions import Expressions, physical_names
 from thalweg.engine.image import ImageTag
 from thalweg.engine.instants import FOREVER
 from thalweg.engine.join import JoinEngine, StoreSize, Work
-from thalweg.engine.kernels.join import ROW
-from thalweg.engine.outputs import Emitter, emitter
+from thalweg.engine.kernels.join import ROW, Int64s
+from thalweg.engine.outputs import Emitter, Entering, emitter
 from thalweg.engine.payload import Payload, Rows
 from thalweg.engine.results import Verdict, engine_columns, needs_times, payload_columns
 from thalweg.plan.program import Rank
@@ -53,13 +53,7 @@ class JoinBucket:
         self.image = ImageTag(query)
 
     def offer(self, batches: Sequence[Batch | None], watermark: int | None = None) -> None:
-        words = []
-        for encoder, payload, batch in zip(self._encoders, self._payloads, batches, strict=True):
-            if batch is None:
-                words.append(np.zeros((0, encoder.layout.width), np.int64))
-            else:
-                rows = payload.append(batch.table) if batch.rows is None else batch.rows
-                words.append(encoder.encode(batch.table, batch.times, rows))
+        words = self._words(batches)
         self._in_order = watermark is None or self._needs_order
         if watermark is None:
             self._engine.offer(words)
@@ -69,6 +63,23 @@ class JoinBucket:
             self._engine.offer(self._waiting.before(watermark))
         else:
             self._engine.offer([in_time_order(new) for new in words], watermark)
+
+    def _words(self, batches: Sequence[Batch | None]) -> list[Int64s]:
+        """New rows as the engine takes them; their payload is kept."""
+        words = []
+        for encoder, payload, batch in zip(self._encoders, self._payloads, batches, strict=True):
+            if batch is None:
+                words.append(np.zeros((0, encoder.layout.width), np.int64))
+            else:
+                rows = payload.append(batch.table) if batch.rows is None else batch.rows
+                words.append(encoder.encode(batch.table, batch.times, rows))
+        return words
+
+    def load(self, batches: Sequence[Batch | None], watermark: int) -> bool:
+        if self._needs_order or not isinstance(self._emitter, Entering):
+            return False
+        self._engine.load(self._words(batches), watermark)
+        return True
 
     def advance(self, limit: int | None = None) -> Iterator[pa.Table]:
         blocks = self._engine.advance(limit)

@@ -12,7 +12,7 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Protocol
@@ -155,13 +155,13 @@ class Resident:
         chunks, resident._chunks = resident._chunks, []
         resident._rows = [0] * len(spec.query.streams)
         resident._open()
-        bodies = {(batch, stream): body for batch, stream, body in log.chunks()}
-        for batch, group in groupby(chunks, key=lambda chunk: chunk.batch):
-            parts = list(group)
-            tables = {chunk.stream: unblob(bodies[batch, chunk.stream]) for chunk in parts}
-            resident._replay(tables, parts[0].watermark, batch)
-        # Batches without rows may have moved time on.
-        resident._replay({}, resident._watermark, known["batch"])
+        tables = {(batch, stream): unblob(body) for batch, stream, body in log.chunks()}
+        if not resident._load(chunks, tables):
+            for batch, group in groupby(chunks, key=lambda chunk: chunk.batch):
+                parts = list(group)
+                resident._replay({c.stream: tables[batch, c.stream] for c in parts}, parts[0].watermark, batch)
+            # Batches without rows may have moved time on.
+            resident._replay({}, resident._watermark, known["batch"])
         resident._rebuilds = 1
         resident._seconds["rebuild"] = time.perf_counter() - started
         return resident
@@ -202,6 +202,27 @@ class Resident:
         self._chunks = [Chunk(*chunk) for chunk in known["chunks"]]
         return known
 
+    def _load(self, chunks: Sequence[Chunk], tables: Mapping[tuple[int, int], pa.Table]) -> bool:
+        """Put the rows of all chunks into the windows at once, if the bucket can do that."""
+        batches: list[Batch | None] = []
+        loaded: list[Chunk] = []
+        rows = [0] * len(self.spec.query.streams)
+        for stream in range(len(rows)):
+            mine = [chunk for chunk in chunks if chunk.stream == stream]
+            if not mine:
+                batches.append(None)
+                continue
+            for chunk in mine:
+                count = tables[chunk.batch, stream].num_rows
+                loaded.append(replace(chunk, rows=count, first=rows[stream]))
+                rows[stream] += count
+            batches.append(self._rows_of(stream, pa.concat_tables([tables[chunk.batch, stream] for chunk in mine])))
+        if not self.bucket.load(batches, self._watermark):
+            return False
+        self._chunks = sorted(loaded, key=lambda chunk: (chunk.batch, chunk.stream))
+        self._rows = rows
+        return True
+
     def _replay(self, tables: Mapping[int, pa.Table], watermark: int, batch: int) -> None:
         """Take rows again whose results were emitted before."""
         self._take(tables, watermark, batch)
@@ -239,6 +260,9 @@ class Resident:
         times = self._times(stream, table)
         order = np.argsort(times, kind="stable")[:SAMPLE_ROWS]
         return table.select(schema.names).take(pa.array(order)), times[order], table.num_rows
+
+    def _rows_of(self, stream: int, table: pa.Table) -> Batch:
+        return Batch(table.select(self.spec.query.streams[stream].schema.names), self._times(stream, table))
 
     def _times(self, stream: int, table: pa.Table) -> Int64s:
         """The event times of rows of a stream."""
@@ -332,10 +356,11 @@ class Resident:
             if table is None:
                 batches.append(None)
                 continue
-            times = self._times(stream, table)
-            batches.append(Batch(table.select(self.spec.query.streams[stream].schema.names), times))
-            self._chunks.append(Chunk(batch, stream, len(times), self._rows[stream], int(times.max()), watermark))
-            self._rows[stream] += len(times)
+            rows = self._rows_of(stream, table)
+            batches.append(rows)
+            newest = int(rows.times.max())
+            self._chunks.append(Chunk(batch, stream, table.num_rows, self._rows[stream], newest, watermark))
+            self._rows[stream] += table.num_rows
         self.bucket.offer(batches, watermark)
 
     def _answers(self, watermark: int) -> Iterator[pa.Table]:
