@@ -47,10 +47,10 @@ def streams(seed: int, rows: int = 3000, keys: int = 300) -> dict[str, pa.Table]
     return made
 
 
-def prepare(root: Path, cql: str) -> dict[str, pa.Table]:
+def prepare(root: Path, cql: str, batches: int = BATCHES) -> dict[str, pa.Table]:
     tables = streams(5)
     for name, table in tables.items():
-        write_stream(root / "in" / name, cut(table, BATCHES))
+        write_stream(root / "in" / name, cut(table, batches))
     (root / "job.json").write_text(json.dumps({"cql": cql, "options": {"buckets": 3}}))
     return tables
 

@@ -49,7 +49,8 @@ class DictLog:
 class SimulatedBucket:
     """One bucket: its committed record and log, and engines that may be current, stale or ahead."""
 
-    def __init__(self, spec: Spec, rng: Random, troubled: float, directory: Path) -> None:
+    def __init__(self, spec: Spec, number: int, rng: Random, troubled: float, directory: Path) -> None:
+        self._number = number
         self._spec, self._rng, self._troubled, self._directory = spec, rng, troubled, directory
         self._record: str | None = None
         self._log = DictLog()
@@ -77,7 +78,7 @@ class SimulatedBucket:
         if self._rng.random() < self._troubled / 4:
             shutil.rmtree(self._directory, ignore_errors=True)  # it may not be there yet
         kept = self._kept.pop(worker, None)
-        resident, outcome = attend(self._spec, self._record, arriving, log, directory, kept)
+        resident, outcome = attend(self._spec, self._number, self._record, arriving, log, directory, kept)
         if directory is not None:
             self._kept[worker] = resident
         return log, outcome
@@ -90,7 +91,9 @@ class SimulatedQuery:
         self, spec: Spec, partitioning: Partitioning, rng: Random, directory: Path, troubled: float = 0.0
     ) -> None:
         self._query, self._partitioning = spec.query, partitioning
-        self.buckets = [SimulatedBucket(spec, rng, troubled, directory / str(b)) for b in range(partitioning.buckets)]
+        self.buckets = [
+            SimulatedBucket(spec, b, rng, troubled, directory / str(b)) for b in range(partitioning.buckets)
+        ]
         self._packers = [_packer(s, ref, partitioning) for s, ref in enumerate(spec.query.streams)]
         self._expressions = Expressions(physical_names(spec.query))
         self._moment = 0
@@ -110,7 +113,7 @@ class SimulatedQuery:
                     mine.news.append((stream, None if row["newest"] == NEVER else row["newest"], row["moment"]))
         for position, command in enumerate(commands):
             for mine in arriving:
-                mine.commands.append(json.dumps({"at": position, **command}))
+                mine.commands.append(json.dumps({"at": f"{position:020d}", **command}))
         return [
             table
             for bucket, mine in zip(self.buckets, arriving, strict=True)
@@ -150,4 +153,15 @@ def simulated_spec(
     query: Query, partitioning: Partitioning, lateness: Sequence[int], plan: str | None, states: States
 ) -> Spec:
     described = description(query, partitioning)
-    return Spec("simulated", query, tuple(lateness), None, plan, states, late_directory=None, described=described)
+    return Spec(
+        identity="simulated",
+        created="",
+        query=query,
+        partitioning=partitioning,
+        lateness=tuple(lateness),
+        idle_timeout=None,
+        plan=plan,
+        states=states,
+        late_directory=None,
+        described=described,
+    )

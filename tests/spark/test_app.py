@@ -113,9 +113,10 @@ def test_a_silent_stream_is_not_waited_for_beyond_its_timeout(spark: SparkSessio
     running = FileRun(spark, tmp_path, "SELECT DSTREAM a.k FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.k = b.k")
     running.run()
     assert spark.read.parquet(str(tmp_path / "out")).count() == 0
-    write_stream(tmp_path / "in" / "a", [*a, pa.table({"ts": at(60), "k": [1]})])
+    write_stream(tmp_path / "in" / "a", [*a, *(pa.table({"ts": at(t), "k": [1]}) for t in (60, 70))])
     batches = running.run({"idle_timeout": "1 microsecond"})
-    assert batches[-1]["watermark"] == 60 * SECOND
+    # While nothing ran, nobody was silent: the first batch of a run gives all streams a new chance.
+    assert [batch["watermark"] for batch in batches] == [0, 70 * SECOND]
     assert spark.read.parquet(str(tmp_path / "out")).count() == 1
 
 
@@ -213,3 +214,14 @@ def test_a_task_that_failed_after_its_work_is_run_again_from_what_was_committed(
     assert [batch["results"] for batch in batches] == [6, 6, 6]
     assert sum(batch["rebuilds"] for batch in batches) >= 1
     assert spark.read.parquet(str(tmp_path / "out")).count() == 18
+
+
+def test_commands_from_before_a_query_are_not_for_it(spark: SparkSession, tmp_path: Path) -> None:
+    two_streams(tmp_path)
+    running = FileRun(spark, tmp_path, JOIN)
+    running.app().command("end")
+    (tmp_path / "app" / "control" / "nonsense.json").write_text('{"command": "{\\"command\\": \\"end\\"}"}\n')
+    batches = running.run({"buckets": 2})
+    assert sum(sum(batch["late"].values()) for batch in batches) == 0
+    assert sum(batch["results"] for batch in batches) == 18
+    assert [batch["refused"] for batch in batches if batch["refused"]] != []

@@ -88,7 +88,7 @@ def on(root: Path, url: str) -> None:
 
 
 def test_a_cluster_gives_the_same_answer(spark: SparkSession, tmp_path: Path, cluster: tuple[str, Processes]) -> None:
-    tables = prepare(tmp_path, RUNNING_SUM)
+    tables = prepare(tmp_path, RUNNING_SUM, batches=4)
     on(tmp_path, cluster[0])
     assert start(tmp_path).wait(300) == 0
     assert all(batch["rebuilds"] == 0 for batch in read_metrics(tmp_path))
@@ -99,7 +99,7 @@ def test_buckets_of_a_killed_executor_are_rebuilt_elsewhere(
     spark: SparkSession, tmp_path: Path, cluster: tuple[str, Processes]
 ) -> None:
     url, workers = cluster
-    tables = prepare(tmp_path, JOIN)
+    tables = prepare(tmp_path, JOIN, batches=7)
     on(tmp_path, url)
     job = start(tmp_path)
     for _ in range(4):

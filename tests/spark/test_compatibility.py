@@ -41,14 +41,39 @@ def test_what_may_change(cql: str) -> None:
         (BASE.replace("ROWS 5", "ROWS 6"), "the window of b grew from 5 rows to 6 rows"),
         (BASE.replace("ROWS 5", "RANGE 1 SECOND"), "the window of b is of another kind"),
         (BASE.replace("a.x > 3", "a.x > 4"), "the selection of a was 'a.x > 3' and is now 'a.x > 4'"),
-        (BASE.replace("a.k = b.k", "a.k = b.x"), "its keys were a.k = b.k and are now a.k = b.x"),
+        (BASE.replace("a.k = b.k", "a.k = b.x"), "its keys were a.k = b.k as int64 and are now a.k = b.x as int64"),
         (BASE.replace("b [ROWS 5]", "c b [ROWS 5]"), "it joined a, b and now joins a, c"),
         (BASE.replace("SELECT", "SELECT DSTREAM"), "its results were 'ISTREAM' and are now 'DSTREAM'"),
+        (BASE.replace("a.k = b.k", "a.k <=> b.k"), "its keys were a.k = b.k as int64 and are now a.k <=> b.k as int64"),
         (BASE + " AND a.x < b.x", "its theta predicates were none and are now a.x < b.x"),
     ],
 )
 def test_what_may_not(cql: str, said: str) -> None:
     assert obstacles(described(BASE), described(cql)) == [said]
+
+
+COUNTS = "SELECT a.k, COUNT(*) AS n FROM a [RANGE 9 SECONDS], b [ROWS 5] WHERE a.k = b.k GROUP BY a.k"
+LEAVING = "SELECT DSTREAM a.k FROM a [RANGE 9 SECONDS], b [ROWS 5] WHERE a.k = b.k"
+
+
+@pytest.mark.parametrize("cql", [COUNTS, LEAVING])
+def test_windows_of_results_that_have_yet_to_leave_stay(cql: str) -> None:
+    [said] = obstacles(described(cql), described(cql.replace("9 SECONDS", "8 SECONDS")))
+    assert said == "the window of a shrank from 9 seconds to 8 seconds, under results that have yet to leave"
+    assert obstacles(described(LEAVING), described(LEAVING.replace("a.k FROM", "b.x FROM"))) == []
+
+
+@pytest.mark.parametrize(
+    "cql",
+    [
+        COUNTS.replace("COUNT(*)", "SUM(b.x)"),
+        COUNTS.replace("WHERE", "WHERE a.x + b.x > 3 AND"),
+        COUNTS + " HAVING COUNT(*) > 1",
+        COUNTS.replace(", COUNT(*) AS n", "").replace(" GROUP BY a.k", ""),
+    ],
+)
+def test_aggregates_stay(cql: str) -> None:
+    assert any(said.startswith("its aggregates were") for said in obstacles(described(COUNTS), described(cql)))
 
 
 def test_the_number_of_buckets_stays() -> None:

@@ -57,15 +57,14 @@ def control(
     if states is not None and command is not Command.PLAN:
         raise typer.BadParameter(f"has no meaning for '{command}'.", param_hint="--states")
     with failures(debug=debug):
+        from thalweg.spark.commands import new_command
         from thalweg.spark.control import send
 
         about = _about(directory)
-        message: dict[str, Any] = {"command": command.value}
+        wanted_states = states.value if states is not None else None
         if plan is not None:
-            message["plan"] = plan
-            message |= {"states": states.value} if states is not None else {}
-            check_plan(plan, states.value if states is not None else about.get("states"), about)
-        send(directory / "control", message)
+            check_plan(plan, wanted_states or about.get("states"), about)
+        send(directory / "control", new_command(command.value, plan=plan, states=wanted_states))
         output().print(f"sent to {about.get('query', 'the query')}: it obeys with its next batch", soft_wrap=True)
 
 
@@ -78,8 +77,9 @@ def write_about(directory: Path, query: Query, states: str) -> None:
 
 def has_ended(directory: Path) -> bool:
     """Whether an ``end`` was sent to the query of a directory."""
-    sent = (json.loads(file.read_text(encoding="utf-8")) for file in (directory / "control").glob("[!.]*.json"))
-    return any(json.loads(each["command"])["command"] == Command.END for each in sent)
+    from thalweg.spark.control import sent
+
+    return any(command["command"] == Command.END for command in sent(directory / "control"))
 
 
 def _about(directory: Path) -> dict[str, Any]:

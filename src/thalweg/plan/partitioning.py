@@ -137,6 +137,15 @@ class Partitioning:
         pairs = zip(self.axes, self.coordinates[stream], strict=True)
         return math.prod(axis.share for axis, coordinate in pairs if coordinate.kind == "all")
 
+    def is_first_copy(self, stream: int, bucket: int) -> bool:
+        """Whether tuples of a stream that reach this bucket have no copy in one with a lesser number."""
+        stride = self.buckets
+        for axis, coordinate in zip(self.axes, self.coordinates[stream], strict=True):
+            stride //= axis.share
+            if coordinate.kind == "all" and bucket // stride % axis.share:
+                return False
+        return True
+
     def route(self, stream: int, hashes: Sequence[Int64s], count: int) -> tuple[Int64s, Int32s]:
         """The buckets of ``count`` rows of a stream: pairs of row number and bucket number.
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import json
+import shutil
 import tempfile
 import uuid
 from collections.abc import Mapping
@@ -17,7 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
 from thalweg import cql as language
 from thalweg.cql.query import Query
@@ -31,6 +33,7 @@ from thalweg.plan.statistics import Statistics
 from thalweg.planning import plan_for
 from thalweg.spark import control, side_output, sql
 from thalweg.spark.buckets import bucket_keys, default_buckets
+from thalweg.spark.commands import new_command, now
 from thalweg.spark.compatibility import description
 from thalweg.spark.division import Division, divide
 from thalweg.spark.operator import EMITTED, BucketOperator
@@ -47,7 +50,7 @@ class _Stream:
     frame: DataFrame
     schema: pa.Schema
     time: str
-    lateness: str
+    lateness: str | None
 
 
 class App:
@@ -70,11 +73,16 @@ class App:
     def __init__(self, spark: SparkSession | None = None, *, directory: str | Path | None = None) -> None:
         session = spark or local_session()
         self.spark = _own_session(session)
-        self.directory = Path(directory or tempfile.mkdtemp(prefix="thalweg-app-"))
+        if directory is not None and "://" in str(directory):
+            raise OptionError(f"directory is a path that all workers can reach, not an address: {directory}")
+        self.directory = Path(directory or _temporary_directory())
         self._streams: dict[str, _Stream] = {}
 
-    def stream(self, name: str, df: DataFrame, *, time: str, lateness: str = "0 seconds") -> App:
-        """Name a streaming DataFrame, its event time column, and how far its rows may be out of order."""
+    def stream(self, name: str, df: DataFrame, *, time: str, lateness: str | None = None) -> App:
+        """Name a streaming DataFrame, its event time column, and how far its rows may be out of order.
+
+        Without a ``lateness`` that of the query's options holds, and without that one, none: "0 seconds".
+        """
         if not df.isStreaming:
             raise InputError(f"stream '{name}' is a batch DataFrame. Read it with spark.readStream.")
         if time not in df.columns:
@@ -82,7 +90,14 @@ class App:
                 f"stream '{name}' has no column '{time}' to take its event time from. "
                 f"Its columns are {', '.join(df.columns)}."
             )
-        _interval("lateness", lateness)
+        if lateness is not None:
+            _interval("lateness", lateness)
+        for field in df.schema:
+            if isinstance(field.dataType, StringType) and field.dataType.collation != "UTF8_BINARY":
+                raise InputError(
+                    f"column '{field.name}' of stream '{name}' has the collation {field.dataType.collation}, and "
+                    "strings are compared byte by byte here. Cast it to STRING, or to lower case, before."
+                )
         schema = to_arrow_schema(df.schema, timezone="UTC")
         self._streams[name] = _Stream(_moved(df, self.spark), schema, time, lateness)
         return self
@@ -121,10 +136,11 @@ class App:
         return self.spark.read.parquet(str(rows))
 
     def command(self, command: str, **arguments: Any) -> None:
-        """Send a command to the running queries of this app: ``app.command("plan", plan="(A B) C")``."""
-        if command not in ("plan", "end"):
-            raise OptionError(f"there is no command '{command}'. The commands are: plan, end.")
-        control.send(self.directory / "control", {"command": command, **arguments})
+        """Send a command to the running queries of this app: ``app.command("plan", plan="(A B) C")``.
+
+        ``query="name"`` sends it to the query of that name alone (``CREATE QUERY name AS ...``).
+        """
+        control.send(self.directory / "control", new_command(command, **arguments))
 
     def metrics(
         self, query: StreamingQuery | None = None, *, progress: StreamingQueryProgress | None = None
@@ -158,8 +174,13 @@ class App:
         packed.append(control.commands(self.spark, self.directory / "control", keys))
         spec = Spec(
             identity=uuid.uuid4().hex,
+            created=now(),
             query=division.inside,
-            lateness=tuple(_interval("lateness", self._streams[ref.stream].lateness) for ref in query.streams),
+            partitioning=partitioning,
+            lateness=tuple(
+                _interval("lateness", self._streams[ref.stream].lateness or options.lateness or "0 seconds")
+                for ref in query.streams
+            ),
             idle_timeout=None if options.idle_timeout is None else _interval("idle_timeout", options.idle_timeout),
             plan=options.plan,
             states=options.states,
@@ -288,6 +309,12 @@ def _add_up(buckets: list[dict[str, Any]]) -> dict[str, Any]:
     total["plans"] = sorted({bucket["plan"] for bucket in buckets if bucket["plan"]})
     total["buckets"] = buckets
     return total
+
+
+def _temporary_directory() -> str:
+    made = tempfile.mkdtemp(prefix="thalweg-app-")
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return made
 
 
 def _own_session(spark: SparkSession) -> SparkSession:

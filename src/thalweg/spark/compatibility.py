@@ -1,8 +1,9 @@
 """What may change in a query between two runs from one checkpoint.
 
 Durable are the rows of the base windows, in their buckets. So a query can go on from a checkpoint if the rows
-that it needs are there, where it looks for them: the SELECT list and the residual predicates may change, and windows
-may shrink. What decided which rows were kept, or where, may not.
+that it needs are there, where it looks for them, and if it has nothing more to say about what was already said. For
+an ISTREAM join, the SELECT list and the residual predicates may change, and windows may shrink. Aggregates, DSTREAM and
+EXCEPT speak of results that were emitted before, so what decides those must stay.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from thalweg.cql import format_interval, render
-from thalweg.cql.query import Query, RangeWindow, Window
+from thalweg.cql.query import AttributeClass, Output, Query, RangeWindow, Window
 from thalweg.plan.partitioning import Partitioning
 
 Description = dict[str, Any]
@@ -33,12 +34,29 @@ def description(query: Query, partitioning: Partitioning) -> Description:
         ],
         "kind": query.kind,
         "output": query.output.value,
-        "keys": [[render(member) for member in attribute.members.values()] for attribute in query.classes],
+        "keys": [_key(attribute) for attribute in query.classes],
         "thetas": [theta.text for theta in query.thetas],
-        "groups": [] if query.aggregation is None else [render(key.expression) for key in query.aggregation.keys],
+        "aggregation": _aggregation(query),
+        "lasting": query.output is Output.DSTREAM or query.kind == "difference" or query.aggregation is not None,
         "buckets": partitioning.buckets,
         "shares": [axis.share for axis in partitioning.axes],
     }
+
+
+def _key(attribute: AttributeClass) -> str:
+    equals = " <=> " if attribute.null_safe else " = "
+    return f"{equals.join(map(render, attribute.members.values()))} as {attribute.type}"
+
+
+def _aggregation(query: Query) -> list[str]:
+    """All that decides the rows of running aggregates."""
+    if query.aggregation is None:
+        return []
+    keys = [render(key.expression) for key in query.aggregation.keys]
+    calls = [f"{c.function}({'*' if c.argument is None else render(c.argument)})" for c in query.aggregation.calls]
+    having = [] if query.aggregation.having is None else [render(query.aggregation.having)]
+    select = [f"{render(p.expression)} AS {p.name}" for p in query.select]
+    return [*keys, *calls, *having, *select, *map(render, query.residual)]
 
 
 def _window(window: Window) -> dict[str, Any]:
@@ -53,7 +71,7 @@ def obstacles(old: Description, new: Description) -> list[str]:
         return [f"it joined {_listed(old)} and now joins {_listed(new)}"]
     found = []
     for before, now in zip(old["streams"], new["streams"], strict=True):
-        found += _stream_obstacles(before, now)
+        found += _stream_obstacles(before, now, lasting=new["lasting"])
     for part, what in _FIXED.items():
         if old[part] != new[part]:
             found.append(f"its {what} were {_text(old[part])} and are now {_text(new[part])}")
@@ -65,10 +83,16 @@ def obstacles(old: Description, new: Description) -> list[str]:
     return found
 
 
-_FIXED = {"kind": "kind", "output": "results", "keys": "keys", "thetas": "theta predicates", "groups": "groups"}
+_FIXED = {
+    "kind": "kind",
+    "output": "results",
+    "keys": "keys",
+    "thetas": "theta predicates",
+    "aggregation": "aggregates",
+}
 
 
-def _stream_obstacles(before: Description, now: Description) -> list[str]:
+def _stream_obstacles(before: Description, now: Description, *, lasting: bool) -> list[str]:
     alias = now["alias"]
     found = []
     for part, what in {"time": "event time", "selection": "selection"}.items():
@@ -82,6 +106,10 @@ def _stream_obstacles(before: Description, now: Description) -> list[str]:
         found.append(f"the window of {alias} is of another kind")
     elif old["size"] is not None and (new["size"] is None or new["size"] > old["size"]):
         found.append(f"the window of {alias} grew from {_size(old)} to {_size(new)}")
+    elif lasting and old["size"] != new["size"]:
+        found.append(
+            f"the window of {alias} shrank from {_size(old)} to {_size(new)}, under results that have yet to leave"
+        )
     return found
 
 
@@ -97,5 +125,5 @@ def _listed(query: Description) -> str:
 
 def _text(value: Any) -> str:
     if isinstance(value, list):
-        return "; ".join(" = ".join(item) if isinstance(item, list) else str(item) for item in value) or "none"
+        return "; ".join(value) or "none"
     return f"'{value}'" if value else "none"

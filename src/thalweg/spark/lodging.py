@@ -16,14 +16,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-_ABANDONED_SECONDS = 24 * 3600.0
-"""How long the engines of a query that nobody runs any more are left lying."""
+_ABANDONED_SECONDS = 3600.0
+"""How long engines that nobody has used are left lying; one that is missed after all is built anew."""
 
 
 def local_directory() -> Path:
-    """The executor's own directory, as Spark tells its workers; in other processes, one for temporary files."""
+    """The executor's own directory, as Spark tells its workers; elsewhere, the user's among temporary files."""
     given = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
-    return Path(given or tempfile.gettempdir()) / "thalweg"
+    return Path(given) / "thalweg" if given else Path(tempfile.gettempdir()) / f"thalweg-{os.getuid()}"
 
 
 @contextmanager
@@ -32,6 +32,7 @@ def lodge(identity: str, bucket: int) -> Iterator[Path | None]:
     query = local_directory() / identity
     if not query.exists():
         _clear_abandoned(query.parent)
+    query.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     directory = query / str(bucket)
     directory.mkdir(parents=True, exist_ok=True)
     with (query / f"{bucket}.lock").open("w") as lock:

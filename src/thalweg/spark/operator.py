@@ -17,6 +17,7 @@ import pandas as pd
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from thalweg.engine.instants import NEVER
+from thalweg.spark.buckets import bucket_keys
 from thalweg.spark.lodging import lodge
 from thalweg.spark.resident import Arriving, Outcome, Resident, Spec, attend
 from thalweg.spark.side_output import write
@@ -74,6 +75,7 @@ class BucketOperator(StatefulProcessor):
             kept = _kept.pop((self._spec.identity, bucket), None)
             resident, outcome = attend(
                 self._spec,
+                bucket_keys(self._spec.partitioning.buckets).index(bucket),
                 None if committed is None else committed[0],
                 _arriving(rows),
                 log,
@@ -85,8 +87,9 @@ class BucketOperator(StatefulProcessor):
                 _kept[self._spec.identity, bucket] = resident, time.monotonic()
         if self._spec.late_directory is not None:
             query = self._spec.query
-            write(self._spec.late_directory, query.name, query.aliases, bucket, outcome.batch, outcome.kept_out)
-        yield _emitted(bucket, outcome)
+            name = f"{resident.checkpoint}-{outcome.batch:012}-{bucket}"
+            write(self._spec.late_directory, query.name, query.aliases, name, outcome.kept_out)
+        yield from _emitted(bucket, outcome)
 
     def close(self) -> None:
         """Nothing to close: engines outlive the task."""
@@ -101,25 +104,30 @@ def _retire() -> None:
 
 def _arriving(frames: Iterator[pd.DataFrame]) -> Arriving:
     arriving = Arriving()
+    bodies: list[tuple[int, int, bytes]] = []
     for frame in frames:
         for row in frame.itertuples(index=False):
             if row.command is not None:
                 arriving.commands.append(row.command)
                 continue
             if row.body is not None:
-                arriving.bodies.append((row.stream, row.body))
+                bodies.append((row.stream, row.place, row.body))
             if row.rejected is not None:
                 arriving.rejected.append((row.stream, row.rejected))
             newest = None if row.newest == NEVER else row.newest
             arriving.news.append((row.stream, newest, row.moment))
             if row.bad:
                 arriving.bad[row.stream] = arriving.bad.get(row.stream, 0) + row.bad
-    # Spark promises no order of the rows; the answer must not depend on it.
-    arriving.bodies.sort()
+    # Spark promises no order of the blobs; tuples of one time count in the order of their tasks.
+    bodies.sort(key=lambda body: body[:2])
+    arriving.bodies = [(stream, body) for stream, _, body in bodies]
     return arriving
 
 
-def _emitted(bucket: int, outcome: Outcome) -> pd.DataFrame:
-    rows: list[tuple[Any, ...]] = [(bucket, body, None) for body in outcome.results]
-    rows.append((bucket, None, json.dumps(outcome.metrics)))
-    return pd.DataFrame(rows, columns=["bucket", "body", "metrics"]).astype({"bucket": "int32"})
+def _emitted(bucket: int, outcome: Outcome) -> Iterator[pd.DataFrame]:
+    """A frame for each blob, because all blobs of a frame together may not have more than 2 GiB."""
+    rows: list[tuple[bytes | None, str | None]] = [(body, None) for body in outcome.results]
+    rows.append((None, json.dumps(outcome.metrics)))
+    for body, metrics in rows:
+        frame = pd.DataFrame({"bucket": [bucket], "body": [body], "metrics": [metrics]})
+        yield frame.astype({"bucket": "int32"})

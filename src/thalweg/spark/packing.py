@@ -24,12 +24,14 @@ T, MOMENT, PASSES = "__t", "__moment", "__passes"
 """Columns that Spark computes where they are needed: event time (if the time column is no timestamp), the time of the
 batch (for idle timeouts), both in microseconds, and whether a row can join."""
 PACKED = (
-    "bucket INT, stream INT, body BINARY, rejected BINARY, newest BIGINT, moment BIGINT, bad BIGINT, command STRING"
+    "bucket INT, stream INT, place BIGINT, body BINARY, rejected BINARY, newest BIGINT, moment BIGINT, bad BIGINT, "
+    "command STRING"
 )
 _PACKED = pa.schema(
     [
         ("bucket", pa.int32()),
         ("stream", pa.int32()),
+        ("place", pa.int64()),
         ("body", pa.binary()),
         ("rejected", pa.binary()),
         ("newest", pa.int64()),
@@ -38,8 +40,8 @@ _PACKED = pa.schema(
         ("command", pa.string()),
     ]
 )
-_FLUSH_ROWS = 1 << 20
-"""Rows that a task holds at most before it packs them."""
+_FLUSH_BYTES = 1 << 26
+"""What a task holds, about, before it packs it; far below the 2 GiB that a column of blobs can take, with copies."""
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -82,18 +84,19 @@ class Packer:
 
     def __call__(self, batches: Batches) -> Batches:
         held: list[pa.RecordBatch] = []
-        rows = 0
+        size, place = 0, _task() << 32
         for batch in batches:
             if batch.num_rows:
                 held.append(batch)
-                rows += batch.num_rows
-            if rows >= _FLUSH_ROWS:
-                yield self._pack(pa.Table.from_batches(held))
-                held, rows = [], 0
+                size += batch.nbytes
+            if size >= _FLUSH_BYTES:
+                yield self._pack(pa.Table.from_batches(held), place)
+                held, size, place = [], 0, place + 1
         if held:
-            yield self._pack(pa.Table.from_batches(held))
+            yield self._pack(pa.Table.from_batches(held), place)
 
-    def _pack(self, table: pa.Table) -> pa.RecordBatch:
+    def _pack(self, table: pa.Table, place: int) -> pa.RecordBatch:
+        """A row for each bucket; ``place`` orders the blobs of a stream as their rows came."""
         moment = pc.max(table.column(MOMENT)).as_py() if MOMENT in table.column_names else 0
         times = event_times(table, self.time)
         bad = times.null_count
@@ -114,6 +117,7 @@ class Packer:
             [
                 pa.array(self.bucket_keys, pa.int32()),
                 pa.array([self.stream] * count, pa.int32()),
+                pa.array([place] * count, pa.int64()),
                 pa.array(bodies, pa.binary()),
                 pa.array([rejected if is_first else None for is_first in first], pa.binary()),
                 pa.array([newest] * count, pa.int64()),
@@ -142,6 +146,14 @@ class Packer:
             blob(table.slice(start, end - start)) if end > start else None
             for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
         ]
+
+
+def _task() -> int:
+    """The number of the running task's partition; 0 outside of Spark."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return 0 if context is None else context.partitionId()
 
 
 def _conform(table: pa.Table, schema: pa.Schema) -> pa.Table:

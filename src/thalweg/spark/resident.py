@@ -31,10 +31,12 @@ from thalweg.engine.sampling import SAMPLE_ROWS, sample
 from thalweg.errors import CheckpointError, ThalwegError
 from thalweg.options import States
 from thalweg.plan.join_graph import JoinGraph
+from thalweg.plan.partitioning import Partitioning
 from thalweg.plan.search import rank
 from thalweg.plan.statistics import Statistics
 from thalweg.plan.tree import Plan, TreePlan, format_plan, parse_plan
 from thalweg.planning import plan_for
+from thalweg.spark.commands import parse_command
 from thalweg.spark.compatibility import Description, obstacles
 from thalweg.spark.packing import blob, event_times, time_column, unblob
 from thalweg.spark.side_output import LATE, NO_TIME, KeptOut
@@ -42,6 +44,9 @@ from thalweg.spark.watermarks import Watermarks
 
 FORMAT = 1
 """Of the record and the chunks; a checkpoint of another format is refused."""
+
+_PART_BYTES = 1 << 26
+"""How large a blob of results is, about."""
 
 PHASES = ("decode", "probe", "emit", "log", "rebuild")
 
@@ -65,7 +70,9 @@ class Spec:
 
     Attributes:
         identity: told apart from every other run of any query.
+        created: when; commands that are older are not meant for it.
         query: the query inside the operator.
+        partitioning: how its tuples are spread over buckets.
         lateness: for each stream, in microseconds.
         idle_timeout: see :class:`Watermarks`.
         plan: the initial plan as text, if the user gave one.
@@ -76,7 +83,9 @@ class Spec:
     """
 
     identity: str
+    created: str
     query: Query
+    partitioning: Partitioning
     lateness: tuple[int, ...]
     idle_timeout: int | None
     plan: str | None
@@ -130,9 +139,13 @@ class Outcome:
 class Resident:
     """One bucket of a running query."""
 
-    def __init__(self, spec: Spec) -> None:
+    def __init__(self, spec: Spec, number: int) -> None:
         self.spec = spec
         self.token = ""
+        self.checkpoint = uuid.uuid4().hex[:12]
+        self._number = number
+        self._since = spec.created
+        self._wakes = False
         self._batch = 0
         self._plan: Plan | None = None
         self._bucket: Bucket | None = None
@@ -147,10 +160,10 @@ class Resident:
     # -- Coming to life -------------------------------------------------------------------
 
     @staticmethod
-    def rebuild(spec: Spec, record: str, log: Log) -> Resident:
+    def rebuild(spec: Spec, number: int, record: str, log: Log) -> Resident:
         """The bucket that wrote this record, from its log."""
         started = time.perf_counter()
-        resident = Resident(spec)
+        resident = Resident(spec, number)
         known = resident._recall(record)
         chunks, resident._chunks = resident._chunks, []
         resident._rows = [0] * len(spec.query.streams)
@@ -167,9 +180,9 @@ class Resident:
         return resident
 
     @staticmethod
-    def take_over(spec: Spec, record: str, directory: Path, kept: Resident | None) -> Resident | None:
+    def take_over(spec: Spec, number: int, record: str, directory: Path, kept: Resident | None) -> Resident | None:
         """The bucket that wrote this record, if its image is in the directory; ``kept`` saves opening another."""
-        resident = Resident(spec)
+        resident = Resident(spec, number)
         resident._recall(record)
         if kept is None:
             resident._open()
@@ -192,10 +205,12 @@ class Resident:
         if reasons:
             raise CheckpointError(
                 f"query '{self.spec.query.name}' cannot go on from this checkpoint: {'; '.join(reasons)}. The SELECT "
-                "list and residual predicates may change, and windows may shrink. For anything else, start with a "
-                "new checkpoint directory."
+                "list and residual predicates of a join may change, and its windows may shrink. For anything else, "
+                "start with a new checkpoint directory."
             )
         self.token, self._batch, self._ended = known["token"], known["batch"], known["ended"]
+        self.checkpoint, self._since = known["checkpoint"], known["since"]
+        self._wakes = known["run"] != self.spec.identity
         self._plan = _plan_from_json(known["plan"], self.spec.query.aliases)
         self._marks.restore(known["marks"])
         self._rows = list(known["rows"])
@@ -279,17 +294,20 @@ class Resident:
             tables, late, late_rows = self._decode(arriving)
         if self._bucket is None:
             self._choose_plan(tables)
-        refused = [reason for command in sorted(arriving.commands) if (reason := self._obey(json.loads(command)))]
+        refused = [reason for command in sorted(arriving.commands) if (reason := self._obey(command))]
+        now = max((moment for _, _, moment in arriving.news), default=0) or None
+        if self._wakes:
+            self._marks.wake(now)
+            self._wakes = now is None
         for stream, newest, moment in arriving.news:
             self._marks.hear(stream, newest, moment)
-        moments = [moment for _, _, moment in arriving.news]
-        self._marks.advance(max(moments, default=None))
+        self._marks.advance(now)
         watermark = self._watermark
         with clock("probe"):
             self._take(tables, watermark, self._batch)
             answers = list(self._answers(watermark))
         with clock("emit"):
-            results = [blob(table) for table in answers if table.num_rows]
+            results = [blob(part) for table in answers for part in _in_parts(table)]
         with clock("log"):
             self._remember(tables, watermark, log)
         self._batch += 1
@@ -317,36 +335,37 @@ class Resident:
             table = pa.concat_tables(parts[stream])
             in_time = self._times(stream, table) >= watermark
             if not in_time.all():
-                late[stream] = int((~in_time).sum())
-                if self.spec.late_directory is not None:
+                counts = self.spec.partitioning.is_first_copy(stream, self._number)
+                if counts:
+                    late[stream] = int((~in_time).sum())
+                if counts and self.spec.late_directory is not None:
                     kept_out.append((stream, LATE, blob(table.filter(pa.array(~in_time)))))
                 table = table.filter(pa.array(in_time))
             if table.num_rows:
                 tables[stream] = table
         return tables, late, kept_out
 
-    def _obey(self, command: Mapping[str, Any]) -> str | None:
+    def _obey(self, text: str) -> str | None:
         """Do what a command says; if that cannot be done, says why and leaves everything as it is.
 
         A command is part of its batch for ever: one that raised an error would stop every restart too.
         """
         query = self.spec.query
-        if command.get("query", query.name) != query.name:
-            return None
-        if command.get("command") == "plan":
-            try:
-                states = command.get("states") or self.spec.states
-                plan = plan_for(query, Statistics.default(query), command["plan"], states)
-            except ThalwegError as error:
-                return str(error)
-            if plan is not None:
-                self._plan = plan
-                self.bucket.transition(plan, rank(JoinGraph.of(query), Statistics.default(query)))
-            return None
-        if command.get("command") == "end":
-            self._ended = True
-            return None
-        return f"there is no command '{command.get('command')}'"
+        try:
+            command = parse_command(text)
+            if command["at"] < self._since or command.get("query", query.name) != query.name:
+                return None  # meant for another
+            if command["command"] == "end":
+                self._ended = True
+                return None
+            states = command.get("states") or self.spec.states
+            plan = plan_for(query, Statistics.default(query), command["plan"], states)
+        except ThalwegError as error:
+            return str(error)
+        if plan is not None:
+            self._plan = plan
+            self.bucket.transition(plan, rank(JoinGraph.of(query), Statistics.default(query)))
+        return None
 
     def _take(self, tables: Mapping[int, pa.Table], watermark: int, batch: int) -> None:
         """Offer rows to the bucket, and note where its payload will have them."""
@@ -373,9 +392,10 @@ class Resident:
     def _remember(self, tables: Mapping[int, pa.Table], watermark: int, log: Log) -> None:
         """Put into the log what is still needed of the new rows; drop the chunks whose rows have all left."""
         kept = []
+        oldest = self.bucket.oldest_rows()
         for chunk in self._chunks:
             is_new = chunk.batch == self._batch
-            if self._needed(chunk, watermark):
+            if self._needed(chunk, watermark, oldest[chunk.stream]):
                 kept.append(chunk)
                 if is_new:
                     log.put(chunk.batch, chunk.stream, blob(self._alive(chunk.stream, tables[chunk.stream], watermark)))
@@ -391,12 +411,12 @@ class Resident:
         alive = self._times(stream, table) >= watermark - window.width_us
         return table if alive.all() else table.filter(pa.array(alive))
 
-    def _needed(self, chunk: Chunk, watermark: int) -> bool:
+    def _needed(self, chunk: Chunk, watermark: int, oldest: int) -> bool:
         window = self.spec.query.streams[chunk.stream].window
         if isinstance(window, RangeWindow):
             # A result that leaves at the watermark itself has not been said to leave.
             return window.width_us is None or chunk.newest + window.width_us >= watermark
-        return chunk.first + chunk.rows > self.bucket.oldest_rows()[chunk.stream]
+        return chunk.first + chunk.rows > oldest
 
     # -- What is remembered ---------------------------------------------------------------
 
@@ -406,6 +426,9 @@ class Resident:
                 "format": FORMAT,
                 "query": self.spec.described,
                 "token": self.token,
+                "run": self.spec.identity,
+                "checkpoint": self.checkpoint,
+                "since": self._since,
                 "batch": self._batch,
                 "plan": _plan_to_json(self._plan, self.spec.query.aliases),
                 "chunks": [astuple(chunk) for chunk in self._chunks],
@@ -437,12 +460,19 @@ class Resident:
 
 
 def attend(
-    spec: Spec, record: str | None, arriving: Arriving, log: Log, directory: Path | None, kept: Resident | None = None
+    spec: Spec,
+    number: int,
+    record: str | None,
+    arriving: Arriving,
+    log: Log,
+    directory: Path | None,
+    kept: Resident | None = None,
 ) -> tuple[Resident, Outcome]:
     """Run a batch of a bucket: on the engine as it was committed, or on one built anew.
 
     Args:
         spec: what the bucket runs.
+        number: the bucket's own.
         record: what was committed last; None before the first batch.
         arriving: the batch.
         log: the chunks, as they were committed.
@@ -452,17 +482,24 @@ def attend(
     """
     resident = None
     if record is None:
-        resident = Resident(spec)
+        resident = Resident(spec, number)
     elif directory is not None:
-        resident = Resident.take_over(spec, record, directory, kept)
+        resident = Resident.take_over(spec, number, record, directory, kept)
     if resident is None:
-        resident = Resident.rebuild(spec, record or "", log)
+        resident = Resident.rebuild(spec, number, record or "", log)
     if directory is not None:
         mark_dirty(directory)
     outcome = resident.process(arriving, log)
     if directory is not None:
         write_image(directory, resident.bucket, resident.token)
     return resident, outcome
+
+
+def _in_parts(table: pa.Table) -> Iterator[pa.Table]:
+    """A table in parts that are well below what a blob can hold."""
+    rows = max(1, table.num_rows * _PART_BYTES // max(1, table.nbytes))
+    for start in range(0, table.num_rows, rows):
+        yield table.slice(start, rows)
 
 
 class _Clock:

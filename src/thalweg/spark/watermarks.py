@@ -36,6 +36,11 @@ class Watermarks:
         self.newest = self.newest or [None] * len(self.lateness)
         self.spoke = self.spoke or [None] * len(self.lateness)
 
+    def wake(self, moment: int | None) -> None:
+        """A new run begins: streams had no chance to speak while nothing ran."""
+        if moment is not None:
+            self.spoke = [None if spoke is None else max(spoke, moment) for spoke in self.spoke]
+
     def hear(self, stream: int, newest: int | None, moment: int) -> None:
         """A task of a stream has rows up to ``newest``."""
         if newest is not None:
