@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import os
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
@@ -42,14 +42,15 @@ SMALL = spark.Sizes(
 
 
 @pytest.fixture(scope="module")
-def session() -> Iterator[SparkSession]:
-    started = local_session(cores=2)
-    yield started
-    started.stop()
+def session() -> SparkSession:
+    """The Spark of this process, which other tests use too, so it is not stopped here."""
+    return local_session(cores=2)
 
 
 @pytest.fixture(scope="module")
 def document(session: SparkSession) -> Document:
+    if "THALWEG_SOAK" not in os.environ:
+        pytest.skip("measuring takes minutes: make soak")
     return spark.measure("quick", SMALL, lambda text: None, session)
 
 

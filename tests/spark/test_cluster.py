@@ -32,6 +32,10 @@ HOST = "127.0.0.1"
 MASTER, WORKER = "org.apache.spark.deploy.master.Master", "org.apache.spark.deploy.worker.Worker"
 EXECUTOR = "CoarseGrainedExecutorBackend"
 
+pytestmark = pytest.mark.skipif(
+    "THALWEG_SOAK" not in os.environ, reason="a cluster takes minutes to do this: make soak"
+)
+
 Processes = list[subprocess.Popen[bytes]]
 
 
