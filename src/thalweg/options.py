@@ -25,7 +25,8 @@ class Options:
             Large enough that the cost of a call disappears, small enough that a batch
             and its results stay in the processor's cache.
         lateness: how far a row may lag behind the newest of its stream, as an interval text
-            (``"5 seconds"``). None: the input is taken as complete, so no row is late.
+            (``"5 seconds"``). None: in process the input is taken as complete, so no row is late; on Spark it
+            is that of the stream, or none.
         late_rows: ``"count"`` late rows, or also keep them: ``"table"``.
         buckets: on Spark, into how many parts the join is divided at most. None: one for each core, rounded
             up to a power of two.

@@ -1,13 +1,14 @@
-"""Choosing a plan for a query over finite tables."""
+"""What the runtimes ask before they run a query: its statistics, its plan, and what interval an option means."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from thalweg.arrivals import Arrivals
+from thalweg.cql import parse_interval
 from thalweg.cql.query import Query
 from thalweg.engine.sampling import SAMPLE_ROWS, sample
-from thalweg.errors import PlanError
+from thalweg.errors import OptionError, PlanError, ThalwegError
 from thalweg.options import States
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.search import choose_plan, resolve_plan
@@ -31,3 +32,11 @@ def plan_for(query: Query, statistics: Statistics, text: str | None, states: Sta
     if text is None:
         return choose_plan(graph, statistics, states)
     return resolve_plan(text, graph, query.aliases, statistics, states)
+
+
+def interval_option(option: str, text: str) -> int:
+    """The microseconds that the text of an option stands for."""
+    try:
+        return parse_interval(text)
+    except ThalwegError as error:
+        raise OptionError(f"option {option} is '{text}': {error}") from error

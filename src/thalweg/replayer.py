@@ -17,14 +17,14 @@ from thalweg.engine.bucket import Bucket, open_bucket
 from thalweg.engine.compilation import ready_kernels
 from thalweg.engine.instants import FOREVER
 from thalweg.engine.payload import TablePayload
-from thalweg.errors import InputError, OptionError, PlanError, QueryError, ThalwegError
+from thalweg.errors import InputError, PlanError, QueryError
 from thalweg.intake import as_table
 from thalweg.options import Options
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.search import rank
 from thalweg.plan.statistics import Statistics
 from thalweg.plan.tree import Node, Plan, format_node, format_plan
-from thalweg.planning import measured_statistics, plan_for
+from thalweg.planning import interval_option, measured_statistics, plan_for
 
 Progress = Callable[[int, int], None]
 """Told the tuples processed so far, and how many there are."""
@@ -145,7 +145,7 @@ class _Replay:
     ) -> None:
         self.query = query
         self.options = options
-        lateness = None if options.lateness is None else _interval("lateness", options.lateness)
+        lateness = None if options.lateness is None else interval_option("lateness", options.lateness)
         names = list(dict.fromkeys(ref.stream for ref in query.streams))
         times = {ref.stream: ref.time for ref in query.streams}
         ordered = arrivals([(name, tables[name], times[name]) for name in names], lateness)
@@ -247,13 +247,6 @@ class _Replay:
         return {
             alias: a.table.take(pa.array(a.late)) for alias, a in zip(self.query.aliases, self.arrivals, strict=True)
         }
-
-
-def _interval(option: str, text: str) -> int:
-    try:
-        return language.parse_interval(text)
-    except ThalwegError as error:
-        raise OptionError(f"option {option} is '{text}': {error}") from error
 
 
 def _batch(stream: Arrivals, start: int, end: int) -> Batch | None:

@@ -1,1 +1,1 @@
-"""Thalweg on Spark Structured Streaming: finding Java, and a session to run in."""
+"""Thalweg on Spark Structured Streaming: one stateful operator between the streams and the sink."""

@@ -30,7 +30,7 @@ from thalweg.options import Options
 from thalweg.plan.explain import explain_text
 from thalweg.plan.partitioning import Coordinate, Partitioning, choose_partitioning
 from thalweg.plan.statistics import Statistics
-from thalweg.planning import plan_for
+from thalweg.planning import interval_option, plan_for
 from thalweg.spark import control, side_output, sql
 from thalweg.spark.buckets import bucket_keys, default_buckets
 from thalweg.spark.commands import new_command, now
@@ -91,7 +91,7 @@ class App:
                 f"Its columns are {', '.join(df.columns)}."
             )
         if lateness is not None:
-            _interval("lateness", lateness)
+            interval_option("lateness", lateness)
         for field in df.schema:
             if isinstance(field.dataType, StringType) and field.dataType.collation != "UTF8_BINARY":
                 raise InputError(
@@ -178,10 +178,12 @@ class App:
             query=division.inside,
             partitioning=partitioning,
             lateness=tuple(
-                _interval("lateness", self._streams[ref.stream].lateness or options.lateness or "0 seconds")
+                interval_option("lateness", self._streams[ref.stream].lateness or options.lateness or "0 seconds")
                 for ref in query.streams
             ),
-            idle_timeout=None if options.idle_timeout is None else _interval("idle_timeout", options.idle_timeout),
+            idle_timeout=None
+            if options.idle_timeout is None
+            else interval_option("idle_timeout", options.idle_timeout),
             plan=options.plan,
             states=options.states,
             late_directory=self.directory if options.late_rows == "table" else None,
@@ -343,10 +345,3 @@ def _moved(df: DataFrame, session: SparkSession) -> DataFrame:
     jvm: Any = session._jvm
     java = jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, df._jdf.logicalPlan())
     return DataFrame(java, session)
-
-
-def _interval(option: str, text: str) -> int:
-    try:
-        return language.parse_interval(text)
-    except ThalwegError as error:
-        raise OptionError(f"option {option} is '{text}': {error}") from error

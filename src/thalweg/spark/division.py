@@ -31,7 +31,7 @@ class Division:
         query: as it was bound.
         inside: the query that the operator runs.
         computed: for each stream, the columns of its rows that are not columns of the source.
-        filters: for each stream, what Spark filters its rows by before they are packed.
+        filters: for each stream, the condition, computed by Spark, without which a row is not packed.
         gathered: the columns that the operator emits, by name: the column that each one is.
         where, select: what Spark computes from those; no ``select``: they are the answer as they come.
 
@@ -89,7 +89,7 @@ def _divide_join(query: Query) -> Division:
     for s, ref in enumerate(query.streams):
         selection = ref.selection
         if isinstance(ref.window, RangeWindow):
-            # A tuple that fails can join nothing: it need not even be packed.
+            # A tuple that fails can join nothing: it need not be packed, only heard of for its time.
             filters.append(selection)
             selection = None
         else:

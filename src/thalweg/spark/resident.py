@@ -480,13 +480,11 @@ def attend(
         kept: the resident that the caller used last, which may be behind, ahead, or ruined.
 
     """
-    resident = None
     if record is None:
         resident = Resident(spec, number)
-    elif directory is not None:
-        resident = Resident.take_over(spec, number, record, directory, kept)
-    if resident is None:
-        resident = Resident.rebuild(spec, number, record or "", log)
+    else:
+        taken = None if directory is None else Resident.take_over(spec, number, record, directory, kept)
+        resident = taken or Resident.rebuild(spec, number, record, log)
     if directory is not None:
         mark_dirty(directory)
     outcome = resident.process(arriving, log)
