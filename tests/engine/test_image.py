@@ -479,8 +479,8 @@ def test_values_are_found_across_chunks_of_every_size_and_type(
     rng = random.Random(3)
     payload = Payload(WIDE, WIDE.names)
     held: dict[str, list[Any]] = {name: [] for name in WIDE.names}
-    oldest = 0
-    for _ in range(40):
+    needed: list[int] = []
+    for _ in range(60):
         table = wide(payload.next_row, rng.choice([0, 1, 3, 10, 100]))
         assert payload.append(table).tolist() == list(range(payload.next_row - len(table), payload.next_row))
         for name in WIDE.names:
@@ -490,9 +490,11 @@ def test_values_are_found_across_chunks_of_every_size_and_type(
             taker = Payload(WIDE, WIDE.names)
             Restoration(tmp_path, snapshot(tmp_path, payload), taker).apply()
             payload = taker
-        oldest = max(oldest, payload.next_row - rng.choice([50, 400]))
-        payload.forget(oldest)
-        wanted = np.array(rng.choices(range(oldest, payload.next_row), k=rng.choice([0, 1, 60])), np.int64)
+        needed += range(payload.next_row - len(table), payload.next_row)
+        survival = rng.choice([1, 1, 0.9, 0.1])
+        needed = [row for row in needed if row > payload.next_row - 400 and rng.random() < survival]
+        payload.retain(np.array(rng.sample(needed, len(needed)), np.int64))
+        wanted = np.array(rng.choices(needed, k=rng.choice([0, 1, 60])) if needed else [], np.int64)
         for name in WIDE.names:
             taken = payload.take(name, wanted)
             assert taken.to_pylist() == [held[name][row] for row in wanted]
@@ -511,11 +513,22 @@ def test_small_chunks_are_merged_large_ones_are_not_and_old_ones_go(tmp_path: Pa
     payload.append(table)
     payload.keep_in(tmp_path)
     assert len(set(files(tmp_path)) - first) == 1
-    payload.forget(100_000)
-    payload.forget(99_999)
+    assert payload.is_due(100)
+    payload.retain(np.arange(99_999, 100_100))
+    assert not payload.is_due(100)
     assert payload.take("k", np.array([100_050])).to_pylist() == [50]
     with pytest.raises(IndexError):
         payload.take("k", np.array([0]))
+
+
+def test_a_row_that_stays_does_not_hold_on_to_those_that_came_with_it() -> None:
+    payload = Payload(SCHEMA, ["k"])
+    for step in range(50):
+        payload.append(pa.table({"k": np.arange(10_000) + 10_000 * step}))
+        if payload.is_due(10_001):
+            payload.retain(np.array([3, *range(10_000 * step, 10_000 * (step + 1))]))
+        assert sum(chunk.count for chunk in payload._chunks) < 100_000
+    assert payload.take("k", np.array([499_999, 3])).to_pylist() == [499_999, 3]
 
 
 # -- Keys -------------------------------------------------------------------------------------------------------

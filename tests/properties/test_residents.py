@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -40,6 +42,17 @@ def test_aggregates(case: Case, seed: int) -> None:
 @given(case=cases(DIFFERENCES), seed=st.integers(0, 2**32))
 def test_differences(case: Case, seed: int) -> None:
     check(case, random.Random(seed))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _small_chunks() -> Iterator[None]:
+    """What takes very many rows otherwise happens all the time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("thalweg.spark.chunks._SMALL", 3)
+        patch.setattr("thalweg.spark.chunks._MERGED", 2)
+        patch.setattr("thalweg.spark.chunks._LARGE", 1)
+        patch.setattr("thalweg.engine.payload._SMALL_CHUNK", 3)
+        yield
 
 
 def check(case: Case, rng: random.Random) -> None:

@@ -38,6 +38,9 @@ class DictLog:
         assert (batch, stream) not in self.held
         self.held[batch, stream] = body
 
+    def get(self, batch: int, stream: int) -> bytes:
+        return self.held[batch, stream]
+
     def drop(self, batch: int, stream: int) -> None:
         del self.held[batch, stream]
 
@@ -60,6 +63,11 @@ class SimulatedBucket:
     @property
     def chunks(self) -> int:
         return len(self._log.held)
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are in the log."""
+        return sum(unblob(body).num_rows for body in self._log.held.values())
 
     def run(self, arriving: Arriving) -> list[pa.Table]:
         while self._rng.random() < self._troubled:

@@ -41,6 +41,9 @@ class Waiting:
     def __init__(self, widths: list[int]) -> None:
         self._words: list[Int64s] = [np.zeros((0, width), np.int64) for width in widths]
 
+    def __len__(self) -> int:
+        return sum(map(len, self._words))
+
     def add(self, stream: int, words: Int64s) -> None:
         self._words[stream] = np.concatenate([self._words[stream], words])
 
@@ -58,7 +61,6 @@ class Waiting:
         """A field of everything that waits."""
         return np.concatenate([words[:, field] for words in self._words])
 
-    def oldest_rows(self, field: int) -> list[int]:
-        """Per stream, the least row number, found in this field, of what waits."""
-        rows = [words[:, field] for words in self._words]
-        return [int(row_numbers(mine).min(initial=np.iinfo(np.int64).max)) for mine in rows]
+    def rows(self, stream: int, field: int) -> Int64s:
+        """The row numbers, found in this field, of what waits in a stream."""
+        return row_numbers(self._words[stream][:, field])

@@ -17,6 +17,7 @@ from thalweg.engine.difference_bucket import DifferenceBucket
 from thalweg.engine.image import ImageTag
 from thalweg.engine.join import StoreSize, Work
 from thalweg.engine.join_bucket import JoinBucket
+from thalweg.engine.kernels.join import Int64s
 from thalweg.engine.payload import Rows
 from thalweg.errors import PlanError
 from thalweg.plan.program import Rank
@@ -59,8 +60,8 @@ class Bucket(Protocol):
     def transition(self, plan: Plan, rank: Rank | None = None) -> None:
         """Run under another plan from the next row on; the answer stays what it is."""
 
-    def oldest_rows(self) -> list[int]:
-        """Per stream, a row number below which no row is needed any more."""
+    def rows(self, stream: int) -> Int64s:
+        """The numbers of the rows of a stream that are still needed, in any order, some perhaps more than once."""
 
     def sizes(self) -> list[StoreSize]:
         """What every store holds."""

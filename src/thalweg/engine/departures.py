@@ -98,8 +98,7 @@ class Departures:
         self._entered, self._rows = self._entered[stay], self._rows[stay]
         return Events(times[order], signs[order], slots[order], rows[order])
 
-    def oldest_rows(self) -> Int64s:
-        """Per stream, a row number below which no waiting result has a component."""
+    def rows(self, stream: int) -> Int64s:
+        """The row numbers of a stream in the results that wait."""
         self._take_in()
-        oldest: Int64s = self._rows.min(axis=0, initial=np.iinfo(np.int64).max)
-        return oldest
+        return self._rows[:, stream]

@@ -87,12 +87,11 @@ class SetDifference:
         codes: Int64s = keys[keys[:, kernels.CODE] != NOTHING, kernels.CODE]
         return codes
 
-    def oldest_rows(self) -> list[int]:
-        """Per stream, the least row number of the tuples held."""
+    def rows(self, stream: int) -> Int64s:
+        """The row numbers of the tuples held of a stream."""
         tuples = self._in_use(kernels.TUPLE)
-        oldest = np.full(len(self._window), np.iinfo(np.int64).max)
-        np.minimum.at(oldest, tuples[:, kernels.STREAM], tuples[:, kernels.ROW])
-        return [int(row) for row in oldest]
+        rows: Int64s = tuples[tuples[:, kernels.STREAM] == stream, kernels.ROW]
+        return rows
 
     def _in_use(self, role: int) -> Int64s:
         records = self._records[: self._records[POOL, kernels.USED]]

@@ -100,13 +100,14 @@ class DifferenceBucket:
     def work(self) -> Work:
         return Work(self._tuples, self._tuples, 0, 0, 0, self._results)
 
-    def oldest_rows(self) -> list[int]:
-        waiting, held = self._waiting.oldest_rows(_ROW), self._difference.oldest_rows()
-        return [min(rows) for rows in zip(waiting, held, strict=True)]
+    def rows(self, stream: int) -> Int64s:
+        return np.concatenate([self._difference.rows(stream), self._waiting.rows(stream, _ROW)])
 
     def _forget(self) -> None:
-        for payload, oldest in zip(self._payloads, self.oldest_rows(), strict=True):
-            payload.forget(oldest)
+        held = len(self._difference) + len(self._waiting)
+        for stream, payload in enumerate(self._payloads):
+            if payload.is_due(held):
+                payload.retain(self.rows(stream))
         if self._keys.due:
             self._keys.retain(np.concatenate([self._difference.keys, self._waiting.values(_KEY)]))
 

@@ -233,13 +233,17 @@ class JoinEngine:
     def work(self) -> Work:
         return Work(*(int(count) for count in self._counters))
 
-    def oldest_rows(self) -> list[int]:
-        """Per stream, a row number below which no tuple is held any more."""
-        rows = []
-        for stream, row in enumerate(self._streams):
-            held = self._window(stream)[np.arange(row[k.S_OLDEST], row[k.S_NEXT]) & row[k.S_MASK], k.ROW]
-            rows.append(int(row_numbers(held).min(initial=np.iinfo(np.int64).max)))
-        return rows
+    def held(self, stream: int) -> int:
+        """How many tuples a base window holds, those among them that died in its middle included."""
+        return int(self._streams[stream, k.S_NEXT] - self._streams[stream, k.S_OLDEST])
+
+    def rows(self, stream: int) -> k.Int64s:
+        """The row numbers of the tuples in a base window."""
+        row = self._streams[stream]
+        tuples = self._window(stream)[np.arange(row[k.S_OLDEST], row[k.S_NEXT]) & row[k.S_MASK]]
+        if row[k.S_ROWS]:
+            tuples = tuples[tuples[:, self.layouts[stream].width + k.ALIVE] != k.DEAD]
+        return row_numbers(tuples[:, k.ROW])
 
     def sizes(self) -> list[StoreSize]:
         """What every base window and kept state holds."""

@@ -93,14 +93,12 @@ class JoinBucket:
 
     def settle(self, watermark: int) -> Iterator[pa.Table]:
         yield from self._emitter.settle(watermark, self._engine.take_deaths())
-        if not any(isinstance(payload, Payload) for payload in self._payloads):
-            return  # whole tables forget nothing
-        for payload, oldest in zip(self._payloads, self.oldest_rows(), strict=True):
-            payload.forget(oldest)
+        for stream, payload in enumerate(self._payloads):
+            if payload.is_due(self._engine.held(stream) + len(self._waiting)):
+                payload.retain(self.rows(stream))
 
-    def oldest_rows(self) -> list[int]:
-        held = zip(self._engine.oldest_rows(), self._emitter.oldest_rows(), self._waiting.oldest_rows(ROW), strict=True)
-        return [min(int(row) for row in oldest) for oldest in held]
+    def rows(self, stream: int) -> Int64s:
+        return np.concatenate([self._engine.rows(stream), self._emitter.rows(stream), self._waiting.rows(stream, ROW)])
 
     def close(self) -> Iterator[pa.Table]:
         if self._needs_order:

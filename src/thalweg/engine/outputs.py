@@ -27,8 +27,8 @@ class Emitter(Protocol):
     def settle(self, watermark: int, deaths: Int64s) -> Iterator[pa.Table]:
         """Time has passed ``watermark``, and these tuples left ROWS windows; yield what follows."""
 
-    def oldest_rows(self) -> Int64s:
-        """Per stream, a row number below which nothing is needed here."""
+    def rows(self, stream: int) -> Int64s:
+        """The row numbers of a stream that are needed here."""
 
 
 def emitter(query: Query, expressions: Expressions, payloads: Sequence[Rows]) -> Emitter:
@@ -54,8 +54,8 @@ class Entering:
     def settle(self, watermark: int, deaths: Int64s) -> Iterator[pa.Table]:  # noqa: ARG002 - nothing waits here
         yield from ()
 
-    def oldest_rows(self) -> Int64s:
-        return np.full(len(self._payloads), np.iinfo(np.int64).max)
+    def rows(self, stream: int) -> Int64s:  # noqa: ARG002 - nothing waits here
+        return np.zeros(0, np.int64)
 
 
 class Leaving:
@@ -79,8 +79,8 @@ class Leaving:
         if leaving.any():
             yield self._outputs.of_results(self._payloads, events.rows[leaving], events.times[leaving])
 
-    def oldest_rows(self) -> Int64s:
-        return self._departures.oldest_rows()
+    def rows(self, stream: int) -> Int64s:
+        return self._departures.rows(stream)
 
 
 class Aggregates:
@@ -126,5 +126,5 @@ class Aggregates:
         if changed.num_rows:
             yield self._outputs.of_table(changed)
 
-    def oldest_rows(self) -> Int64s:
-        return self._departures.oldest_rows()
+    def rows(self, stream: int) -> Int64s:
+        return self._departures.rows(stream)

@@ -14,6 +14,7 @@ from thalweg.engine.kernels.join import Int64s
 from thalweg.engine.parts import new_part
 from thalweg.errors import InputError
 
+_NUMBER = "__number"
 _SMALL_CHUNK = 1 << 16
 """Rows that are worth merging however few are held: copying them takes about a millisecond."""
 _LARGE_CHUNKS = 8
@@ -29,22 +30,40 @@ class Rows(Protocol):
     def take(self, column: str, rows: Int64s) -> pa.Array:
         """The values of a column in these rows."""
 
-    def forget(self, before: int) -> None:
-        """Rows numbered below ``before`` will not be asked for again."""
+    def is_due(self, held: int) -> bool:
+        """Whether so much more is kept than these many rows that :meth:`retain` is worth its while."""
+
+    def retain(self, rows: Int64s) -> None:
+        """Only these rows will be asked for again."""
 
 
 class _Chunk:
-    """Rows in one piece: in memory, or in a file that is mapped when they are first asked for."""
+    """Rows in one piece: in memory, or in a file that is mapped when they are first asked for.
 
-    def __init__(self, first: int, count: int, table: pa.Table | None = None, path: Path | None = None) -> None:
+    They are numbered from ``first`` on without gaps, or else each of them by the column ``_NUMBER``, in rising order.
+    """
+
+    def __init__(
+        self, first: int, end: int, count: int, table: pa.Table | None = None, path: Path | None = None
+    ) -> None:
         self.first = first
+        self.end = end
         self.count = count
         self.path = path
         self._table = table
 
     @property
-    def end(self) -> int:
-        return self.first + self.count
+    def numbers(self) -> Int64s:
+        if self.count == self.end - self.first:
+            return np.arange(self.first, self.end)
+        numbers: Int64s = self.table.column(_NUMBER).to_numpy()
+        return numbers
+
+    def places(self, rows: Int64s) -> Int64s:
+        """Where rows with these numbers are."""
+        if self.count == self.end - self.first:
+            return rows - self.first
+        return np.searchsorted(self.numbers, rows)
 
     @property
     def table(self) -> pa.Table:
@@ -52,6 +71,13 @@ class _Chunk:
             with pa.memory_map(str(self.path)) as source:
                 self._table = pa.ipc.open_file(source).read_all()
         return self._table
+
+    def only(self, rows: Int64s) -> _Chunk:
+        """These of its rows."""
+        table = self.table.take(pa.array(self.places(rows)))
+        if _NUMBER not in table.column_names:
+            table = table.append_column(_NUMBER, pa.array(rows))
+        return _Chunk(int(rows[0]), int(rows[-1]) + 1, len(rows), table)
 
     def keep_in(self, directory: Path) -> None:
         """Have a file in this directory, and let it serve in the place of memory."""
@@ -69,6 +95,8 @@ class Payload:
     Only the columns that results need are kept. Rows stay in the chunks in which they came, so that
     nothing is copied for the sake of what is already there; chunks of a kind of size are merged as in a
     binary counter, so a row is copied a logarithmic number of times, and there are few chunks to look into.
+    Chunks go when all their rows are done with. Where that leaves too much (one silent partition of a ROWS window
+    holds on to the rows that came with its own), what is needed is moved together.
     """
 
     __image__: ClassVar = ("_next", "_files")
@@ -89,17 +117,24 @@ class Payload:
         count = table.num_rows
         rows = np.arange(self._next, self._next + count)
         if count and len(self._schema):
-            self._place(
-                [*self._chunks, _Chunk(self._next, count, _decoded(table.select(self._schema.names)).combine_chunks())]
-            )
+            new = _decoded(table.select(self._schema.names)).combine_chunks()
+            self._place([*self._chunks, _Chunk(self._next, self._next + count, count, new)])
             self._merge()
         self._next += count
         return rows
 
-    def forget(self, before: int) -> None:
-        """Let go of rows numbered below ``before``, in whole chunks."""
-        if self._chunks and self._chunks[0].end <= before:
-            self._place([chunk for chunk in self._chunks if chunk.end > before])
+    def is_due(self, held: int) -> bool:
+        """Whether a good part of what is kept may be done with, if ``held`` rows are needed."""
+        return sum(chunk.count for chunk in self._chunks) > held + max(held // _LARGE_CHUNKS, _SMALL_CHUNK)
+
+    def retain(self, rows: Int64s) -> None:
+        """Let go of chunks with none of these rows; if most of the rest is done with too, keep these rows alone."""
+        rows = np.unique(rows)
+        ends = [(chunk, *np.searchsorted(rows, [chunk.first, chunk.end])) for chunk in self._chunks]
+        needed = [(chunk, rows[start:end]) for chunk, start, end in ends if start < end]
+        self._place([chunk for chunk, _ in needed])
+        if sum(chunk.count for chunk in self._chunks) > 2 * len(rows) + _SMALL_CHUNK:
+            self._place([self._merged([chunk.only(mine) for chunk, mine in needed])])
 
     def take(self, column: str, rows: Int64s) -> pa.Array:
         """The values of a column in these rows; of a dictionary column, what its codes stand for."""
@@ -126,7 +161,7 @@ class Payload:
             chunk.keep_in(directory)
 
     def _gather(self, chunk: _Chunk, column: str, rows: Int64s) -> pa.Array:
-        held, places = chunk.table.column(column), pa.array(rows - chunk.first)
+        held, places = chunk.table.column(column), pa.array(chunk.places(rows))
         # Arrow leaves a column in several arrays if its texts are too long for one.
         return held.chunk(0).take(places) if held.num_chunks == 1 else held.take(places).combine_chunks()
 
@@ -136,24 +171,30 @@ class Payload:
 
     def _merge(self) -> None:
         """Merge the newest chunks while none of them is more than twice as large as those after it together."""
-        limit = max(_SMALL_CHUNK, (self._chunks[-1].end - self._chunks[0].first) // _LARGE_CHUNKS)
+        limit = max(_SMALL_CHUNK, sum(chunk.count for chunk in self._chunks) // _LARGE_CHUNKS)
         start = len(self._chunks) - 1
         count = self._chunks[start].count
         while start and (older := self._chunks[start - 1].count) < 2 * count and older + count <= limit:
             start -= 1
             count += older
         if start < len(self._chunks) - 1:
-            merged = pa.concat_tables([chunk.table for chunk in self._chunks[start:]]).combine_chunks()
-            self._place([*self._chunks[:start], _Chunk(self._chunks[start].first, count, merged)])
+            self._place([*self._chunks[:start], self._merged(self._chunks[start:])])
+
+    def _merged(self, chunks: Sequence[_Chunk]) -> _Chunk:
+        first, end, count = chunks[0].first, chunks[-1].end, sum(chunk.count for chunk in chunks)
+        table = pa.concat_tables([chunk.table.select(self._schema.names) for chunk in chunks]).combine_chunks()
+        if count < end - first:
+            table = table.append_column(_NUMBER, pa.array(np.concatenate([chunk.numbers for chunk in chunks])))
+        return _Chunk(first, end, count, table)
 
     @property
-    def _files(self) -> list[tuple[int, int, Path | None]]:
-        return [(chunk.first, chunk.count, chunk.path) for chunk in self._chunks]
+    def _files(self) -> list[tuple[int, int, int, Path | None]]:
+        return [(chunk.first, chunk.end, chunk.count, chunk.path) for chunk in self._chunks]
 
     @_files.setter
-    def _files(self, files: Sequence[tuple[int, int, Path]]) -> None:
+    def _files(self, files: Sequence[tuple[int, int, int, Path]]) -> None:
         mapped = {chunk.path: chunk for chunk in self._chunks if chunk.path is not None}
-        self._place([mapped.get(path) or _Chunk(first, count, path=path) for first, count, path in files])
+        self._place([mapped.get(file[-1]) or _Chunk(*file[:-1], path=file[-1]) for file in files])
 
 
 def _decoded(table: pa.Table) -> pa.Table:
@@ -180,5 +221,8 @@ class TablePayload:
             self._columns[column] = self._table.column(column).combine_chunks()
         return pc.take(self._columns[column], pa.array(rows), boundscheck=False)
 
-    def forget(self, before: int) -> None:
-        """Nothing to let go of: the table belongs to the caller."""
+    def is_due(self, held: int) -> bool:  # noqa: ARG002 - nothing to let go of: the table belongs to the caller
+        return False
+
+    def retain(self, rows: Int64s) -> None:
+        """Nothing to let go of."""

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
 from thalweg.engine.instants import NEVER
+from thalweg.errors import ThalwegError
 from thalweg.spark.buckets import bucket_keys
 from thalweg.spark.lodging import lodge
 from thalweg.spark.resident import Arriving, Outcome, Resident, Spec, attend
@@ -27,6 +29,11 @@ if TYPE_CHECKING:
 
 EMITTED = "bucket INT, body BINARY, metrics STRING"
 """What the operator emits: blobs of results, and metrics."""
+
+# A schema as text would be sent to the JVM to be parsed, in every task anew.
+_CHUNK_KEY = StructType([StructField("batch", LongType()), StructField("stream", IntegerType())])
+_CHUNK = StructType([StructField("body", BinaryType())])
+_RECORD = StructType([StructField("json", StringType())])
 
 _IDLE_SECONDS = 600.0
 """How long a worker keeps the engine of a bucket that it is not asked for."""
@@ -43,6 +50,12 @@ class StateLog:
     def put(self, batch: int, stream: int, body: bytes) -> None:
         self._state.updateValue((batch, stream), (body,))
 
+    def get(self, batch: int, stream: int) -> bytes:
+        held = self._state.getValue((batch, stream))
+        if held is None:
+            raise ThalwegError(f"the state store has lost the rows that batch {batch} brought of stream {stream}")
+        return bytes(held[0])
+
     def drop(self, batch: int, stream: int) -> None:
         self._state.removeKey((batch, stream))
 
@@ -58,8 +71,8 @@ class BucketOperator(StatefulProcessor):
         self._spec = spec
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        self._chunks = handle.getMapState("chunks", "batch BIGINT, stream INT", "body BINARY")
-        self._record = handle.getValueState("record", "json STRING")
+        self._chunks = handle.getMapState("chunks", _CHUNK_KEY, _CHUNK)
+        self._record = handle.getValueState("record", _RECORD)
 
     def handleInputRows(  # noqa: N802 - Spark's name
         self,

@@ -1,8 +1,8 @@
 """A bucket that lives on: its engine, its durable log, and what is remembered between batches.
 
-Durable are the base windows, as a log of *chunks* (the rows of one stream that one batch brought), and a small
+Durable are the base windows, as a log of *chunks* (:mod:`thalweg.spark.chunks`), and a small
 *record*. Everything else follows from them: a resident that is lost, or that is ahead of what was committed,
-is built anew from the log. Chunks whose rows have all left their windows are dropped.
+is built anew from the log.
 """
 
 from __future__ import annotations
@@ -12,15 +12,14 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass, field, replace
-from itertools import groupby
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from thalweg.cql.query import Query, RangeWindow
+from thalweg.cql.query import Query
 from thalweg.engine.batch import Batch
 from thalweg.engine.bucket import Bucket, open_bucket
 from thalweg.engine.image import mark_dirty, read_image, write_image
@@ -36,32 +35,20 @@ from thalweg.plan.search import rank
 from thalweg.plan.statistics import Statistics
 from thalweg.plan.tree import Plan, TreePlan, format_plan, parse_plan
 from thalweg.planning import plan_for
+from thalweg.spark.chunks import Chunks, Log, times_of
 from thalweg.spark.commands import parse_command
 from thalweg.spark.compatibility import Description, obstacles
-from thalweg.spark.packing import blob, event_times, time_column, unblob
+from thalweg.spark.packing import blob, unblob
 from thalweg.spark.side_output import LATE, NO_TIME, KeptOut
 from thalweg.spark.watermarks import Watermarks
 
-FORMAT = 1
+FORMAT = 2
 """Of the record and the chunks; a checkpoint of another format is refused."""
 
 _PART_BYTES = 1 << 26
 """How large a blob of results is, about."""
 
 PHASES = ("decode", "probe", "emit", "log", "rebuild")
-
-
-class Log(Protocol):
-    """Where chunks are kept; written and read within one transaction with the record."""
-
-    def put(self, batch: int, stream: int, body: bytes) -> None:
-        """Keep the chunk that a batch brought for a stream."""
-
-    def drop(self, batch: int, stream: int) -> None:
-        """Forget a chunk."""
-
-    def chunks(self) -> Iterator[tuple[int, int, bytes]]:
-        """All chunks: batch, stream, body; in any order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,22 +96,6 @@ class Arriving:
     commands: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """A chunk of the log.
-
-    ``first`` is the number of its first row in the bucket's payload, ``newest`` its newest event time, ``watermark``
-    that of the end of its batch.
-    """
-
-    batch: int
-    stream: int
-    rows: int
-    first: int
-    newest: int
-    watermark: int
-
-
 @dataclass(slots=True)
 class Outcome:
     """What a batch led to: its number, results as blobs, rows kept out, the new record, and metrics."""
@@ -149,8 +120,7 @@ class Resident:
         self._batch = 0
         self._plan: Plan | None = None
         self._bucket: Bucket | None = None
-        self._chunks: list[Chunk] = []
-        self._rows = [0] * len(spec.query.streams)
+        self._chunks = Chunks(spec.query)
         self._marks = Watermarks(spec.lateness, spec.idle_timeout)
         self._ended = False
         self._rebuilds = 0
@@ -164,17 +134,14 @@ class Resident:
         """The bucket that wrote this record, from its log."""
         started = time.perf_counter()
         resident = Resident(spec, number)
-        known = resident._recall(record)
-        chunks, resident._chunks = resident._chunks, []
-        resident._rows = [0] * len(spec.query.streams)
+        resident._recall(record)
         resident._open()
-        tables = {(batch, stream): unblob(body) for batch, stream, body in log.chunks()}
-        if not resident._load(chunks, tables):
-            for batch, group in groupby(chunks, key=lambda chunk: chunk.batch):
-                parts = list(group)
-                resident._replay({c.stream: tables[batch, c.stream] for c in parts}, parts[0].watermark, batch)
+        tables = resident._chunks.read(log)
+        if not resident._load(tables):
+            for watermark, group in resident._chunks.batches(tables):
+                resident._replay(group, watermark)
             # Batches without rows may have moved time on.
-            resident._replay({}, resident._watermark, known["batch"])
+            resident._replay({}, resident._watermark)
         resident._rebuilds = 1
         resident._seconds["rebuild"] = time.perf_counter() - started
         return resident
@@ -193,8 +160,8 @@ class Resident:
         resident._work = resident.bucket.work
         return resident
 
-    def _recall(self, record: str) -> dict[str, Any]:
-        """What the record says."""
+    def _recall(self, record: str) -> None:
+        """Know what the record says."""
         known: dict[str, Any] = json.loads(record)
         if known["format"] != FORMAT:
             raise CheckpointError(
@@ -213,34 +180,19 @@ class Resident:
         self._wakes = known["run"] != self.spec.identity
         self._plan = _plan_from_json(known["plan"], self.spec.query.aliases)
         self._marks.restore(known["marks"])
-        self._rows = list(known["rows"])
-        self._chunks = [Chunk(*chunk) for chunk in known["chunks"]]
-        return known
+        self._chunks.restore(known["chunks"])
 
-    def _load(self, chunks: Sequence[Chunk], tables: Mapping[tuple[int, int], pa.Table]) -> bool:
+    def _load(self, tables: Mapping[tuple[int, int], pa.Table]) -> bool:
         """Put the rows of all chunks into the windows at once, if the bucket can do that."""
         batches: list[Batch | None] = []
-        loaded: list[Chunk] = []
-        rows = [0] * len(self.spec.query.streams)
-        for stream in range(len(rows)):
-            mine = [chunk for chunk in chunks if chunk.stream == stream]
-            if not mine:
-                batches.append(None)
-                continue
-            for chunk in mine:
-                count = tables[chunk.batch, stream].num_rows
-                loaded.append(replace(chunk, rows=count, first=rows[stream]))
-                rows[stream] += count
-            batches.append(self._rows_of(stream, pa.concat_tables([tables[chunk.batch, stream] for chunk in mine])))
-        if not self.bucket.load(batches, self._watermark):
-            return False
-        self._chunks = sorted(loaded, key=lambda chunk: (chunk.batch, chunk.stream))
-        self._rows = rows
-        return True
+        for stream in range(len(self.spec.query.streams)):
+            mine = [table for (_, owner), table in sorted(tables.items()) if owner == stream]
+            batches.append(self._rows_of(stream, pa.concat_tables(mine)) if mine else None)
+        return self.bucket.load(batches, self._watermark)
 
-    def _replay(self, tables: Mapping[int, pa.Table], watermark: int, batch: int) -> None:
+    def _replay(self, tables: Mapping[int, pa.Table], watermark: int) -> None:
         """Take rows again whose results were emitted before."""
-        self._take(tables, watermark, batch)
+        self._take(tables, watermark)
         for _ in self._answers(watermark):
             pass
 
@@ -280,10 +232,7 @@ class Resident:
         return Batch(table.select(self.spec.query.streams[stream].schema.names), self._times(stream, table))
 
     def _times(self, stream: int, table: pa.Table) -> Int64s:
-        """The event times of rows of a stream."""
-        ref = self.spec.query.streams[stream]
-        times: Int64s = event_times(table, time_column(ref.time, ref.schema.field(ref.time).type)).to_numpy()
-        return times
+        return times_of(self.spec.query.streams[stream], table)
 
     # -- A batch --------------------------------------------------------------------------
 
@@ -304,12 +253,13 @@ class Resident:
         self._marks.advance(now)
         watermark = self._watermark
         with clock("probe"):
-            self._take(tables, watermark, self._batch)
+            self._take(tables, watermark)
             answers = list(self._answers(watermark))
         with clock("emit"):
             results = [blob(part) for table in answers for part in _in_parts(table)]
         with clock("log"):
-            self._remember(tables, watermark, log)
+            self._chunks.add(self._batch, tables, watermark, log)
+            self._chunks.tidy(self.bucket, watermark, log)
         self._batch += 1
         self.token = uuid.uuid4().hex
         metrics = {
@@ -367,20 +317,9 @@ class Resident:
             self.bucket.transition(plan, rank(JoinGraph.of(query), Statistics.default(query)))
         return None
 
-    def _take(self, tables: Mapping[int, pa.Table], watermark: int, batch: int) -> None:
-        """Offer rows to the bucket, and note where its payload will have them."""
-        batches: list[Batch | None] = []
-        for stream in range(len(self.spec.query.streams)):
-            table = tables.get(stream)
-            if table is None:
-                batches.append(None)
-                continue
-            rows = self._rows_of(stream, table)
-            batches.append(rows)
-            newest = int(rows.times.max())
-            self._chunks.append(Chunk(batch, stream, table.num_rows, self._rows[stream], newest, watermark))
-            self._rows[stream] += table.num_rows
-        self.bucket.offer(batches, watermark)
+    def _take(self, tables: Mapping[int, pa.Table], watermark: int) -> None:
+        streams = range(len(self.spec.query.streams))
+        self.bucket.offer([self._rows_of(s, tables[s]) if s in tables else None for s in streams], watermark)
 
     def _answers(self, watermark: int) -> Iterator[pa.Table]:
         yield from self.bucket.advance()
@@ -388,35 +327,6 @@ class Resident:
             yield from self.bucket.close()
         else:
             yield from self.bucket.settle(watermark)
-
-    def _remember(self, tables: Mapping[int, pa.Table], watermark: int, log: Log) -> None:
-        """Put into the log what is still needed of the new rows; drop the chunks whose rows have all left."""
-        kept = []
-        oldest = self.bucket.oldest_rows()
-        for chunk in self._chunks:
-            is_new = chunk.batch == self._batch
-            if self._needed(chunk, watermark, oldest[chunk.stream]):
-                kept.append(chunk)
-                if is_new:
-                    log.put(chunk.batch, chunk.stream, blob(self._alive(chunk.stream, tables[chunk.stream], watermark)))
-            elif not is_new:
-                log.drop(chunk.batch, chunk.stream)
-        self._chunks = kept
-
-    def _alive(self, stream: int, table: pa.Table, watermark: int) -> pa.Table:
-        """The rows that have not left a RANGE window before the end of the batch that brought them."""
-        window = self.spec.query.streams[stream].window
-        if not isinstance(window, RangeWindow) or window.width_us is None:
-            return table
-        alive = self._times(stream, table) >= watermark - window.width_us
-        return table if alive.all() else table.filter(pa.array(alive))
-
-    def _needed(self, chunk: Chunk, watermark: int, oldest: int) -> bool:
-        window = self.spec.query.streams[chunk.stream].window
-        if isinstance(window, RangeWindow):
-            # A result that leaves at the watermark itself has not been said to leave.
-            return window.width_us is None or chunk.newest + window.width_us >= watermark
-        return chunk.first + chunk.rows > oldest
 
     # -- What is remembered ---------------------------------------------------------------
 
@@ -431,8 +341,7 @@ class Resident:
                 "since": self._since,
                 "batch": self._batch,
                 "plan": _plan_to_json(self._plan, self.spec.query.aliases),
-                "chunks": [astuple(chunk) for chunk in self._chunks],
-                "rows": self._rows,
+                "chunks": self._chunks.to_json(),
                 "marks": self._marks.to_json(),
                 "ended": self._ended,
             }

@@ -1,0 +1,239 @@
+"""The log of a bucket: the rows of its base windows, in chunks.
+
+A chunk is what one batch brought of one stream. Chunks whose rows have all left their windows are dropped. Others are
+merged, eight batches into one, and eight of those, so that their number grows with the logarithm of
+the batches that a window reaches over; what has left is not taken along. A merged batch is as good as the ones it was
+made of, because the answer does not depend on how the input was cut into batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
+from itertools import groupby
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.cql.query import Query, RangeWindow, StreamRef
+from thalweg.engine.bucket import Bucket
+from thalweg.engine.kernels.join import Int64s
+from thalweg.spark.packing import blob, event_times, time_column, unblob
+
+_MERGED = 8
+"""How many batches are merged into one."""
+_SMALL = 1 << 16
+"""Rows that are worth merging however few there are in all."""
+_LARGE = 8
+"""A merged chunk has at most this part of the rows in the log: it goes as a whole."""
+_NUMBER = "__number"
+
+
+class Log(Protocol):
+    """Where chunks are kept; written and read within one transaction with the record."""
+
+    def put(self, batch: int, stream: int, body: bytes) -> None:
+        """Keep the chunk that a batch brought for a stream."""
+
+    def get(self, batch: int, stream: int) -> bytes:
+        """What was put."""
+
+    def drop(self, batch: int, stream: int) -> None:
+        """Forget a chunk."""
+
+    def chunks(self) -> Iterator[tuple[int, int, bytes]]:
+        """All chunks: batch, stream, body; in any order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A chunk of the log.
+
+    Attributes:
+        batch: the last one that rows are of.
+        stream: theirs.
+        rows: how many.
+        first: the bucket numbers rows as they come; this is the least,
+        end: and this is past the greatest of these.
+        newest: the newest event time.
+        watermark: that of the end of the batch.
+        span: how many batches were merged.
+
+    """
+
+    batch: int
+    stream: int
+    rows: int
+    first: int
+    end: int
+    newest: int
+    watermark: int
+    span: int = 1
+
+
+class Chunks:
+    """What is in the log of a bucket."""
+
+    def __init__(self, query: Query) -> None:
+        self._streams = query.streams
+        self._chunks: list[Chunk] = []
+        self._numbers = [0] * len(query.streams)
+        self._held = [0] * len(query.streams)
+
+    def __len__(self) -> int:
+        return len(self._chunks)
+
+    def read(self, log: Log) -> dict[tuple[int, int], pa.Table]:
+        """The rows by batch and stream, to be taken by a bucket that numbers them from 0 on."""
+        tables = {(batch, stream): _plain(unblob(body)) for batch, stream, body in log.chunks()}
+        self._numbers = [0] * len(self._streams)
+        self._chunks = [self._numbered(chunk, tables[chunk.batch, chunk.stream].num_rows) for chunk in self._chunks]
+        return {(chunk.batch, chunk.stream): tables[chunk.batch, chunk.stream] for chunk in self._chunks}
+
+    def batches(self, tables: Mapping[tuple[int, int], pa.Table]) -> Iterator[tuple[int, dict[int, pa.Table]]]:
+        """Batch by batch, its watermark and its rows by stream."""
+        for batch, group in groupby(self._chunks, key=lambda chunk: chunk.batch):
+            parts = list(group)
+            yield parts[0].watermark, {chunk.stream: tables[batch, chunk.stream] for chunk in parts}
+
+    def add(self, batch: int, tables: Mapping[int, pa.Table], watermark: int, log: Log) -> None:
+        """Put into the log what is still needed of rows that the bucket has just taken."""
+        for stream, table in sorted(tables.items()):
+            times = times_of(self._streams[stream], table)
+            chunk = Chunk(batch, stream, table.num_rows, 0, 0, int(times.max()), watermark)
+            chunk = self._numbered(chunk, table.num_rows)
+            if self._may_be_needed(chunk, watermark):
+                log.put(batch, stream, blob(self._in_time(stream, table, watermark)))
+                self._chunks.append(chunk)
+
+    def _numbered(self, chunk: Chunk, rows: int) -> Chunk:
+        first = self._numbers[chunk.stream]
+        self._numbers[chunk.stream] += rows
+        return replace(chunk, rows=rows, first=first, end=first + rows)
+
+    def tidy(self, bucket: Bucket, watermark: int, log: Log) -> None:
+        """Drop the chunks whose rows have all left their windows, and merge batches."""
+        held = self._held_rows(bucket)
+        kept = []
+        for chunk in self._chunks:
+            needed = self._may_be_needed(chunk, watermark)
+            if needed and chunk.stream in held:
+                first, end = np.searchsorted(held[chunk.stream], [chunk.first, chunk.end])
+                needed = first < end
+            if needed:
+                kept.append(chunk)
+            else:
+                log.drop(chunk.batch, chunk.stream)
+        self._chunks = kept
+        while run := self._run():
+            self._merge(run, bucket, watermark, log)
+
+    def _held_rows(self, bucket: Bucket) -> dict[int, Int64s]:
+        """The numbers of the rows in those ROWS windows that have far fewer of them than the log."""
+        logged = [0] * len(self._streams)
+        for chunk in self._chunks:
+            logged[chunk.stream] += chunk.rows
+        overgrown = [s for s, rows in enumerate(logged) if rows > 2 * self._held[s] + _SMALL and self._counts_rows(s)]
+        held = {stream: np.unique(bucket.rows(stream)) for stream in overgrown}
+        for stream, rows in held.items():
+            self._held[stream] = len(rows)
+        return held
+
+    def _counts_rows(self, stream: int) -> bool:
+        return not isinstance(self._streams[stream].window, RangeWindow)
+
+    def _may_be_needed(self, chunk: Chunk, watermark: int) -> bool:
+        window = self._streams[chunk.stream].window
+        # A result that leaves at the watermark itself has not been said to leave.
+        return (
+            not isinstance(window, RangeWindow)
+            or window.width_us is None
+            or chunk.newest + window.width_us >= watermark
+        )
+
+    def _in_time(self, stream: int, table: pa.Table, watermark: int) -> pa.Table:
+        """The rows that have not left a RANGE window."""
+        window = self._streams[stream].window
+        if not isinstance(window, RangeWindow) or window.width_us is None:
+            return table
+        alive = times_of(self._streams[stream], table) >= watermark - window.width_us
+        return table if alive.all() else table.filter(pa.array(alive))
+
+    def _run(self) -> list[list[Chunk]]:
+        """Batches in a row that are as many and as small as it takes to merge them; [] if there are none."""
+        batches = [list(group) for _, group in groupby(self._chunks, key=lambda chunk: chunk.batch)]
+        rows = [sum(chunk.rows for chunk in batch) for batch in batches]
+        limit = max(_SMALL, sum(rows) // _LARGE)
+        for start in range(len(batches) - _MERGED + 1):
+            run = slice(start, start + _MERGED)
+            if len({batch[0].span for batch in batches[run]}) == 1 and sum(rows[run]) <= limit:
+                return batches[run]
+        return []
+
+    def _merge(self, run: Sequence[Sequence[Chunk]], bucket: Bucket, watermark: int, log: Log) -> None:
+        last = run[-1][0]
+        merged = []
+        for stream in range(len(self._streams)):
+            chunks = [chunk for batch in run for chunk in batch if chunk.stream == stream]
+            if not chunks:
+                continue
+            table = self._rows_left(chunks, bucket, watermark, log)
+            for chunk in chunks:
+                log.drop(chunk.batch, stream)
+            if table.num_rows:
+                log.put(last.batch, stream, blob(table))
+                merged.append(
+                    Chunk(
+                        last.batch,
+                        stream,
+                        table.num_rows,
+                        chunks[0].first,
+                        chunks[-1].end,
+                        int(times_of(self._streams[stream], table).max()),
+                        last.watermark,
+                        last.span * _MERGED,
+                    )
+                )
+        gone = {chunk.batch for batch in run for chunk in batch}
+        start = next(i for i, chunk in enumerate(self._chunks) if chunk.batch in gone)
+        rest = [chunk for chunk in self._chunks if chunk.batch not in gone]
+        self._chunks = [*rest[:start], *merged, *rest[start:]]
+
+    def _rows_left(self, chunks: Sequence[Chunk], bucket: Bucket, watermark: int, log: Log) -> pa.Table:
+        """The rows of chunks of one stream that have not left its window."""
+        stream = chunks[0].stream
+        tables = [unblob(log.get(chunk.batch, stream)) for chunk in chunks]
+        table = pa.concat_tables(map(_plain, tables))
+        if not self._counts_rows(stream):
+            return self._in_time(stream, table, watermark)
+        numbers = np.concatenate([_numbers(chunk, table) for chunk, table in zip(chunks, tables, strict=True)])
+        alive = np.isin(numbers, bucket.rows(stream))
+        return table.append_column(_NUMBER, pa.array(numbers)).filter(pa.array(alive))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"chunks": [astuple(chunk) for chunk in self._chunks], "numbers": self._numbers, "held": self._held}
+
+    def restore(self, known: Mapping[str, Any]) -> None:
+        """Go on where :meth:`to_json` was."""
+        self._chunks = [Chunk(*chunk) for chunk in known["chunks"]]
+        self._numbers, self._held = list(known["numbers"]), list(known["held"])
+
+
+def times_of(ref: StreamRef, table: pa.Table) -> Int64s:
+    """The event times of rows of a stream."""
+    times: Int64s = event_times(table, time_column(ref.time, ref.schema.field(ref.time).type)).to_numpy()
+    return times
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """A chunk's rows as they came, without their numbers."""
+    return table.drop_columns(_NUMBER) if _NUMBER in table.column_names else table
+
+
+def _numbers(chunk: Chunk, table: pa.Table) -> Int64s:
+    """The numbers of the rows of a ROWS window: without gaps, or as they were noted when some had left."""
+    if chunk.end - chunk.first == table.num_rows:
+        return np.arange(chunk.first, chunk.end)
+    numbers: Int64s = table.column(_NUMBER).to_numpy()
+    return numbers

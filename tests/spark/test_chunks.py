@@ -1,0 +1,67 @@
+"""The log of a bucket stays small, whatever its windows do."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tests.spark.simulated import SimulatedQuery, simulated_spec
+from thalweg.cql import Source, bind
+from thalweg.plan.partitioning import choose_partitioning
+
+SCHEMA = pa.schema([("ts", pa.timestamp("us")), ("k", pa.int64()), ("v", pa.int64())])
+BATCHES = 400
+
+
+def rows(keys: list[int], time: int, first: int) -> tuple[pa.Table, list[int | None]]:
+    columns = [[time] * len(keys), keys, range(first, first + len(keys))]
+    table = pa.table([pa.array(c, t) for c, t in zip(columns, SCHEMA.types, strict=True)], schema=SCHEMA)
+    return table, [time] * len(keys)
+
+
+def run(cql: str, directory: Path, batches: list[tuple[list[int], list[int]]], troubled: float) -> SimulatedQuery:
+    query = bind(cql, {"A": Source(SCHEMA, "ts"), "B": Source(SCHEMA, "ts")})[0]
+    partitioning = choose_partitioning(query, 1)
+    spec = simulated_spec(query, partitioning, [0, 0], None, "auto")
+    running = SimulatedQuery(spec, partitioning, random.Random(1), directory, troubled=troubled)
+    for time, (a, b) in enumerate(batches):
+        running.batch([rows(a, time, 100 * time), rows(b, time, 100 * time)])
+    return running
+
+
+def pairs(answer: list[pa.Table]) -> list[tuple[int, int]]:
+    return sorted((row["x"], row["y"]) for table in answer for row in table.to_pylist())
+
+
+@pytest.fixture
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("thalweg.spark.chunks._SMALL", 50)
+    monkeypatch.setattr("thalweg.engine.payload._SMALL_CHUNK", 50)
+
+
+@pytest.mark.parametrize("troubled", [0.0, 0.3])
+@pytest.mark.usefixtures("_small")
+def test_a_silent_partition_does_not_hold_on_to_the_log(tmp_path: Path, troubled: float) -> None:
+    cql = "SELECT a.v AS x, b.v AS y FROM A a [PARTITION BY k ROWS 2], B b [PARTITION BY k ROWS 2] WHERE a.k = b.k"
+    noise = [([i % 2] * 5, [i % 3] * 5) for i in range(BATCHES)]
+    running = run(cql, tmp_path, [([99], [98]), *noise], troubled)
+    (bucket,) = running.buckets
+    assert bucket.chunks < 60
+    assert bucket.rows < 300
+    running.batch([rows([98], 1_000, 7), rows([99], 1_000, 8)])
+    assert pairs(running.batch([None, None], [{"command": "end"}])) == [(0, 8), (7, 0)]
+
+
+@pytest.mark.parametrize("troubled", [0.0, 0.3])
+@pytest.mark.usefixtures("_small")
+def test_a_long_window_of_many_batches_has_few_chunks(tmp_path: Path, troubled: float) -> None:
+    cql = "SELECT a.v AS x, b.v AS y FROM A a, B b WHERE a.k = b.k WINDOW RANGE 300 MICROSECONDS"
+    running = run(cql, tmp_path, [([1000 + i], [-i]) for i in range(BATCHES)], troubled)
+    (bucket,) = running.buckets
+    assert bucket.chunks < 100
+    assert 2 * 300 <= bucket.rows < 2.5 * 300
+    answer = running.batch([rows([-(BATCHES - 299), -(BATCHES - 301)], BATCHES, 0), rows([1399], BATCHES, 1)])
+    assert pairs(answer) == [(0, 100 * (BATCHES - 299)), (100 * 399, 1)]
