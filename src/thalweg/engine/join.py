@@ -237,6 +237,9 @@ class JoinEngine:
         """Per stream, a row number below which no tuple is held any more."""
         rows = []
         for stream, row in enumerate(self._streams):
+            if row[k.S_LIFETIME] == FOREVER and row[k.S_ROWS] == 0:
+                rows.append(0)  # nothing ever leaves
+                continue
             held = self._window(stream)[np.arange(row[k.S_OLDEST], row[k.S_NEXT]) & row[k.S_MASK], k.ROW]
             rows.append(int(row_numbers(held).min(initial=np.iinfo(np.int64).max)))
         return rows

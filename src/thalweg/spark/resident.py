@@ -24,7 +24,7 @@ from thalweg.cql.query import Query, RangeWindow
 from thalweg.engine.batch import Batch
 from thalweg.engine.bucket import Bucket, open_bucket
 from thalweg.engine.image import mark_dirty, read_image, write_image
-from thalweg.engine.instants import FOREVER
+from thalweg.engine.instants import FOREVER, NEVER
 from thalweg.engine.join import Work
 from thalweg.engine.kernels.join import Int64s
 from thalweg.engine.sampling import SAMPLE_ROWS, sample
@@ -39,6 +39,7 @@ from thalweg.planning import plan_for
 from thalweg.spark.commands import parse_command
 from thalweg.spark.compatibility import Description, obstacles
 from thalweg.spark.packing import blob, event_times, time_column, unblob
+from thalweg.spark.relations import Relations, rows_of_bucket
 from thalweg.spark.side_output import LATE, NO_TIME, KeptOut
 from thalweg.spark.watermarks import Watermarks
 
@@ -73,7 +74,8 @@ class Spec:
         created: when; commands that are older are not meant for it.
         query: the query inside the operator.
         partitioning: how its tuples are spread over buckets.
-        lateness: for each stream, in microseconds.
+        lateness: for each stream, in microseconds; None for a static relation.
+        relations: the rows of the static relations, if there are any.
         idle_timeout: see :class:`Watermarks`.
         plan: the initial plan as text, if the user gave one.
         states: which states to keep.
@@ -86,7 +88,8 @@ class Spec:
     created: str
     query: Query
     partitioning: Partitioning
-    lateness: tuple[int, ...]
+    lateness: tuple[int | None, ...]
+    relations: Relations | None
     idle_timeout: int | None
     plan: str | None
     states: States
@@ -169,7 +172,9 @@ class Resident:
         resident._rows = [0] * len(spec.query.streams)
         resident._open()
         tables = {(batch, stream): unblob(body) for batch, stream, body in log.chunks()}
-        if not resident._load(chunks, tables):
+        relations = resident._relations()
+        if not resident._load(chunks, tables, relations):
+            resident._begin_with(relations)
             for batch, group in groupby(chunks, key=lambda chunk: chunk.batch):
                 parts = list(group)
                 resident._replay({c.stream: tables[batch, c.stream] for c in parts}, parts[0].watermark, batch)
@@ -217,7 +222,12 @@ class Resident:
         self._chunks = [Chunk(*chunk) for chunk in known["chunks"]]
         return known
 
-    def _load(self, chunks: Sequence[Chunk], tables: Mapping[tuple[int, int], pa.Table]) -> bool:
+    def _load(
+        self,
+        chunks: Sequence[Chunk],
+        tables: Mapping[tuple[int, int], pa.Table],
+        relations: Mapping[int, pa.Table],
+    ) -> bool:
         """Put the rows of all chunks into the windows at once, if the bucket can do that."""
         batches: list[Batch | None] = []
         loaded: list[Chunk] = []
@@ -225,7 +235,7 @@ class Resident:
         for stream in range(len(rows)):
             mine = [chunk for chunk in chunks if chunk.stream == stream]
             if not mine:
-                batches.append(None)
+                batches.append(self._rows_of(stream, relations[stream]) if stream in relations else None)
                 continue
             for chunk in mine:
                 count = tables[chunk.batch, stream].num_rows
@@ -242,6 +252,19 @@ class Resident:
         """Take rows again whose results were emitted before."""
         self._take(tables, watermark, batch)
         for _ in self._answers(watermark):
+            pass
+
+    def _relations(self) -> dict[int, pa.Table]:
+        """The rows of static relations that belong into this bucket, by stream."""
+        if self.spec.relations is None:
+            return {}
+        return rows_of_bucket(self.spec.relations, self.spec.partitioning, self._number)
+
+    def _begin_with(self, relations: Mapping[int, pa.Table]) -> None:
+        """Offer static relations to a new engine, before everything else. They are no part of the log."""
+        streams = range(len(self.spec.query.streams))
+        self.bucket.offer([self._rows_of(s, relations[s]) if s in relations else None for s in streams], NEVER)
+        for _ in self.bucket.advance():
             pass
 
     @property
@@ -282,6 +305,8 @@ class Resident:
     def _times(self, stream: int, table: pa.Table) -> Int64s:
         """The event times of rows of a stream."""
         ref = self.spec.query.streams[stream]
+        if ref.time is None:
+            return np.full(table.num_rows, NEVER, np.int64)
         times: Int64s = event_times(table, time_column(ref.time, ref.schema.field(ref.time).type)).to_numpy()
         return times
 
@@ -293,7 +318,9 @@ class Resident:
         with clock("decode"):
             tables, late, late_rows = self._decode(arriving)
         if self._bucket is None:
-            self._choose_plan(tables)
+            relations = self._relations()
+            self._choose_plan({**tables, **relations})
+            self._begin_with(relations)
         refused = [reason for command in sorted(arriving.commands) if (reason := self._obey(command))]
         now = max((moment for _, _, moment in arriving.news), default=0) or None
         if self._wakes:
