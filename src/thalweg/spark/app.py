@@ -38,7 +38,7 @@ from thalweg.spark.compatibility import description
 from thalweg.spark.division import Division, divide
 from thalweg.spark.operator import EMITTED, BucketOperator
 from thalweg.spark.packing import MOMENT, PACKED, PASSES, Packer, T, hash_column, time_column, unpacker
-from thalweg.spark.relations import Relations, relation_blob
+from thalweg.spark.relations import Broadcasted, Relations, relation_blob
 from thalweg.spark.resident import Spec
 from thalweg.spark.session import local_session
 
@@ -212,7 +212,7 @@ class App:
                 frame = known.frame if selection is None else known.frame.where(sql.column(selection, names))
                 rows = frame.select(*self._columns(division, stream, partitioning)).toArrow()
                 collected[stream] = relation_blob(rows, inside.schema, partitioning, stream)
-        return self.spark.sparkContext.broadcast(collected) if collected else None
+        return Broadcasted.of(self.spark.sparkContext.broadcast(collected)) if collected else None
 
     def _packed(
         self,

@@ -7,8 +7,8 @@ reads the relation again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -16,13 +16,43 @@ import pyarrow as pa
 from thalweg.plan.partitioning import Partitioning
 from thalweg.spark.packing import blob, hash_column, unblob
 
+if TYPE_CHECKING:
+    from pyspark import Broadcast
+
 
 class Relations(Protocol):
-    """The static relations of a query, where every worker can read them: a broadcast variable of Spark is one."""
+    """The static relations of a query, where every worker can read them."""
 
     @property
     def value(self) -> Mapping[int, bytes]:
         """By position of the relation in the query, a blob of its rows; each with its hash on every axis it knows."""
+
+
+class Broadcasted:
+    """Relations as a broadcast variable of Spark, which is looked up when it is first needed.
+
+    Spark also unpickles the operator in a process that prepares its state and is handed no broadcast variables.
+    """
+
+    def __init__(self, find: Callable[..., Broadcast[dict[int, bytes]]], *known_by: Any) -> None:
+        self._find, self._known_by = find, known_by
+
+    @staticmethod
+    def of(variable: Broadcast[dict[int, bytes]]) -> Broadcasted:
+        return Broadcasted(_same, variable)
+
+    @property
+    def value(self) -> Mapping[int, bytes]:
+        return self._find(*self._known_by).value
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The variable's own way of being pickled tells Spark that workers will need it.
+        find, known_by = self._find(*self._known_by).__reduce__()
+        return Broadcasted, (find, *known_by)
+
+
+def _same(variable: Broadcast[dict[int, bytes]]) -> Broadcast[dict[int, bytes]]:
+    return variable
 
 
 def relation_blob(rows: pa.Table, columns: pa.Schema, partitioning: Partitioning, stream: int) -> bytes:
