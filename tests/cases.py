@@ -45,13 +45,14 @@ _TIME_TYPES = {"us": pa.timestamp("us"), "ns": pa.timestamp("ns"), "UTC": pa.tim
 class Stream(Spec):
     """A source: its columns as (name, type) pairs, one of them ``ts``, and its rows in arrival order.
 
-    ``time_type`` is how the table stores its event times.
+    ``time_type`` is how the table stores its event times. In a ``static`` relation ``ts`` is a column like any other.
     """
 
     name: str
     columns: tuple[tuple[str, str], ...]
     rows: tuple[Row, ...] = ()
     time_type: Literal["us", "ns", "UTC"] = "us"
+    static: bool = False
 
     def position(self, column: str) -> int:
         return [name for name, _ in self.columns].index(column)
@@ -177,6 +178,10 @@ class Case(Spec):
 
     def tables(self) -> dict[str, pa.Table]:
         return {stream.name: stream.table() for stream in self.streams}
+
+    def times(self) -> dict[str, str | None]:
+        """The event time column of every stream; None for static relations."""
+        return {stream.name: None if stream.static else TIME for stream in self.streams}
 
     def lateness_text(self) -> str | None:
         return None if self.lateness is None else duration(self.lateness).lower()

@@ -1,7 +1,7 @@
 """First step of the oracle: which rows arrive in time, in what order, and how long each is alive.
 
-Plain readings of the rules on bad and late rows, on the total order, on RANGE and ROWS windows
-and on the windows that interval predicates imply.
+Plain readings of the rules on bad and late rows, on the total order, on RANGE and ROWS windows,
+on static relations and on the windows that interval predicates imply.
 """
 
 from __future__ import annotations
@@ -73,14 +73,20 @@ def successors(case: Case, item: Item, window: Rows, ordered: list[int]) -> dict
 def arrivals(case: Case) -> list[list[tuple[int, int]]]:
     """Per item the (row, time) pairs that are neither bad (no time) nor late.
 
-    Lateness is a matter of the source: a row is late for all items that read it, or for none.
+    Lateness is a matter of the source: a row is late for all items that read it, or for none. The rows of a static
+    relation were there before all others.
     """
-    names = list(dict.fromkeys(item.stream for item in case.items))
+    names = list(dict.fromkeys(item.stream for item in case.items if not case.source(item).static))
     sources = [next(stream for stream in case.streams if stream.name == name) for name in names]
     timed = [[(i, row[s.position(TIME)]) for i, row in enumerate(s.rows)] for s in sources]
     good = [[(row, time) for row, time in rows if isinstance(time, int)] for rows in timed]
     kept = good if case.lateness is None else in_time(good, case.lateness)
-    return [kept[names.index(item.stream)] for item in case.items]
+    return [
+        [(row, -NEVER) for row in range(len(case.source(item).rows))]
+        if case.source(item).static
+        else kept[names.index(item.stream)]
+        for item in case.items
+    ]
 
 
 def in_time(streams: list[list[tuple[int, int]]], lateness: int) -> list[list[tuple[int, int]]]:
@@ -103,7 +109,7 @@ def in_time(streams: list[list[tuple[int, int]]], lateness: int) -> list[list[tu
 
 def windows(case: Case) -> list[int | Rows | None]:
     """Per item a ROWS window, or the width of its RANGE window (None: unbounded)."""
-    written = [item.window or case.window for item in case.items]
+    written = written_windows(case)
     if all(written):
         return [width(window) for window in written if window is not None]
     bound = time_bounds(case, written)
@@ -116,6 +122,11 @@ def windows(case: Case) -> list[int | Rows | None]:
             assert reach < NEVER, f"{item.alias} has no window"
             resolved.append(max(1, reach + 1))
     return resolved
+
+
+def written_windows(case: Case) -> list[Window | None]:
+    """Per item the window that the query gives it; a static relation has no end."""
+    return [Range(None) if case.source(item).static else item.window or case.window for item in case.items]
 
 
 def width(window: Window) -> int | Rows | None:
@@ -133,9 +144,14 @@ def time_bounds(case: Case, written: Sequence[Window | None]) -> dict[tuple[str,
             if isinstance(window, Range | Now) and x != y:
                 span = width(window)
                 bound[x, y] = span - 1 if isinstance(span, int) else NEVER
+    static = {item.alias for item in case.items if case.source(item).static}
+    for x in names:
+        for y in static:
+            bound[x, y] = 0
     for predicate in case.where:
         for x, y, most in constraints(predicate):
-            bound[x, y] = min(bound[x, y], most)
+            if not static & {x, y}:
+                bound[x, y] = min(bound[x, y], most)
     for via in names:
         for x in names:
             for y in names:
@@ -146,7 +162,7 @@ def time_bounds(case: Case, written: Sequence[Window | None]) -> dict[tuple[str,
 
 def contradictory(case: Case) -> bool:
     """Whether windows and interval predicates exclude each other, so that no result can exist."""
-    bound = time_bounds(case, [item.window or case.window for item in case.items])
+    bound = time_bounds(case, written_windows(case))
     return any(bound[item.alias, item.alias] < 0 for item in case.items)
 
 

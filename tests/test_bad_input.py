@@ -65,7 +65,7 @@ def test_a_missing_time_column() -> None:
     fails(
         InputError,
         "stream 'a' has no column 'when' to take its event time from. Its columns are ts, k, v. "
-        "Say which one it is with time=...",
+        "Say which one it is with time=..., or that it is a static relation with time={'a': None}.",
         time={"a": "when"},
     )
 

@@ -22,7 +22,9 @@ B = Stream("B", (("ts", "timestamp"), ("k", "int32")))
 
 @randomized(share=20)
 @given(
-    cases(Profile(edges=("key", "composite", "theta", "time"), classes=3, windows=ALL_WINDOWS, transitions=2))
+    cases(
+        Profile(edges=("key", "composite", "theta", "time"), classes=3, windows=ALL_WINDOWS, transitions=2, static=True)
+    )
     | cases(Profile(kind="aggregate", lateness=True, classes=2))
     | cases(Profile(kind="except", classes=2))
 )

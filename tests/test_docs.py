@@ -29,6 +29,7 @@ CATALOG = {
         "ts",
     ),
     "news": Source(pa.schema([("ts", TIME), ("sym", pa.string()), ("headline", pa.string())]), "ts"),
+    "sectors": Source(pa.schema([("sym", pa.string()), ("sector", pa.string())]), None),
 }
 
 

@@ -27,6 +27,7 @@ from tests.expressions import (
     Lit,
     Not,
     Pred,
+    ResultTime,
     StartsWith,
     Value,
 )
@@ -310,3 +311,31 @@ def test_late_rows_count_in_no_window() -> None:
     case = join(a, b, Rows(2), Now())
     assert rows(case) == [(2, 9), (3, 9)], "sorted, 3 stands before 20 and pushes 1 out"
     assert rows(replace(case, lateness=5)) == [(1, 9), (2, 9)], "late, it pushes nothing out"
+
+
+# Static relations ---------------------------------------------------------------------------------
+
+
+def test_a_static_relation_was_always_there_and_stays() -> None:
+    relation = replace(stream("B", (900, 1, 7), (None, 1, 8), (0, 2, 9)), static=True)
+    case = join(stream("A", (5, 1, 3), (800, 2, 4)), relation, Range(10), Range(10))
+    case = replace(case, items=(case.items[0], Item("B", "B")), select=(*case.select, Out(ResultTime())))
+    assert rows(case) == [(3, 7, 5), (3, 8, 5), (4, 9, 800)]
+    assert rows(replace(case, output="dstream")) == [(3, 7, 15), (3, 8, 15), (4, 9, 810)]
+
+
+def test_a_static_relation_holds_no_watermark_back_and_bounds_no_window() -> None:
+    relation = replace(stream("B", (0, 1)), static=True)
+    late = join(stream("A", (50, 1), (0, 1)), relation, Range(10), Range(10), lateness=5)
+    assert arrivals(late) == [[(0, 50)], [(0, -(2**62))]]
+    bounded = replace(late, items=(Item("A", "A"), Item("B", "B")), where=(Cmp("<", Col("A", "ts"), Col("B", "ts")),))
+    assert windows(bounded) == [1, None]
+    assert not contradictory(replace(bounded, where=(*bounded.where, Cmp(">", Col("A", "ts"), Col("B", "ts")))))
+
+
+def test_a_static_relation_blocks_for_ever() -> None:
+    relation = replace(stream("B", (900, 1)), static=True)
+    case = join(stream("A", (5, 1, 3), (6, 2, 4)), relation, Range(10), Range(10))
+    case = replace(case, items=(case.items[0], Item("B", "B")), where=(), by=("k",))
+    case = replace(case, select=(Out(Col("A", "k")), Out(Col("A", "v"))), minus=((Out(Col("B", "k")),),))
+    assert rows(case) == [(2, 4)]

@@ -94,3 +94,50 @@ def test_strings_laid_out_as_views_are_strings() -> None:
     views = pa.table({"ts": [0], "k": pa.array(["x"], pa.string_view()), "v": pa.array([b"y"], pa.binary_view())})
     text = "SELECT a.k, b.v FROM a [NOW], b [NOW] WHERE a.k = b.k AND a.v = b.v"
     assert thalweg.replay(text, {"a": views, "b": views}).to_pylist() == [{"k": "x", "v": b"y"}]
+
+
+SECTORS = {"sym": ["x", "y", "y", None], "sector": ["gas", "metal", "rare earth", "?"]}
+TRADES = {"ts": [5, 1, 9], "sym": ["y", "x", "x"], "px": [1, 2, 3]}
+ENRICHED = "SELECT px, sector, RESULT_TIME() AS t FROM trades t, sectors s WHERE t.sym = s.sym"
+TIMES = {"trades": "ts", "sectors": None}
+
+
+def test_a_static_relation_is_there_before_the_first_tuple() -> None:
+    result = run(ENRICHED, {"trades": TRADES, "sectors": SECTORS}, time=TIMES, options={"batch_size": 1})
+    found = [(row["px"], row["sector"], row["t"] - EPOCH) for row in result.table.to_pylist()]
+    one, five, nine = (datetime.timedelta(microseconds=t) for t in (1, 5, 9))
+    assert sorted(found) == [(1, "metal", five), (1, "rare earth", five), (2, "gas", one), (3, "gas", nine)]
+    assert [t for _, _, t in found] == [one, five, five, nine]
+    assert result.summary.tuples_in == {"t": 3}
+    assert result.summary.static == {"s": 4}
+
+
+def test_positions_of_plan_changes_count_tuples_of_streams() -> None:
+    streams = {"trades": TRADES, "sectors": SECTORS}
+    summary = run(ENRICHED, streams, time=TIMES, options={"plan": "t s"}, transitions=[(2, "s t"), (3, "t s")]).summary
+    assert [(use.position, use.plan) for use in summary.plans] == [(0, "t s"), (2, "s t"), (3, "t s")]
+    assert summary.results == 4
+
+
+def test_no_row_of_a_static_relation_is_late_nor_makes_any() -> None:
+    options = {"lateness": "2 microseconds", "late_rows": "table"}
+    result = run(ENRICHED, {"trades": TRADES, "sectors": SECTORS}, time=TIMES, options=options)
+    assert result.summary.late == {"t": 1}
+    assert list(result.late) == ["t"]
+    assert sorted(result.table["px"].to_pylist()) == [1, 1, 3]
+
+
+def test_a_stream_that_only_meets_static_relations_is_not_kept() -> None:
+    many = {"ts": list(range(5_000)), "sym": ["x"] * 5_000, "px": list(range(5_000))}
+    for window in ("", "[RANGE UNBOUNDED]"):
+        text = ENRICHED.replace("trades t", f"trades t {window}")
+        summary = run(text, {"trades": many, "sectors": SECTORS}, time=TIMES, options={"batch_size": 100}).summary
+        assert summary.results == 5_000
+        assert {size.name: size.tuples for size in summary.states}["t"] < 10
+
+
+def test_what_a_static_relation_has_is_subtracted() -> None:
+    text = "SELECT sym, px FROM trades [RANGE 3 MICROSECONDS] EXCEPT CORRESPONDING BY (sym) SELECT sym FROM sectors"
+    streams = {"trades": {**TRADES, "sym": ["z", "x", None]}, "sectors": SECTORS}
+    assert thalweg.replay(text, streams, time=TIMES).to_pylist() == [{"sym": "z", "px": 1}, {"sym": None, "px": 3}]
+    assert thalweg.replay(text.replace("SELECT", "SELECT DSTREAM", 1), streams, time=TIMES).num_rows == 2

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.engine.encoding import Booleans, microseconds
-from thalweg.engine.instants import FOREVER
+from thalweg.engine.instants import FOREVER, NEVER
 from thalweg.engine.kernels.join import Int64s
 
 
@@ -44,15 +44,13 @@ class Arrivals:
         return self.table.take(pa.array(self.rows[start:end]))
 
 
-def arrivals(tables: Sequence[tuple[str, pa.Table, str]], lateness_us: int | None) -> list[Arrivals]:
-    """Order the rows of each (name, table, time column).
+def arrivals(tables: Sequence[tuple[str, pa.Table, str | None]], lateness_us: int | None) -> list[Arrivals]:
+    """Order the rows of each (name, table, time column); without a time column, the table is a static relation.
 
     Without a lateness the tables are taken as complete: nothing is late. With one, rows are
     taken to arrive in table order, and the tables side by side in step with their newest times.
     """
-    timed: list[tuple[Int64s, Booleans]] = [
-        microseconds(table.column(time), f"column '{time}' of stream '{name}'") for name, table, time in tables
-    ]
+    timed = [_timed(*given) for given in tables]
     usable = [np.flatnonzero(valid) if not valid.all() else np.arange(len(valid)) for _, valid in timed]
     moments = [times[rows] if len(rows) < len(times) else times for (times, _), rows in zip(timed, usable, strict=True)]
     ordered = []
@@ -68,6 +66,13 @@ def arrivals(tables: Sequence[tuple[str, pa.Table, str]], lateness_us: int | Non
             kept, kept_times, in_place = kept[order], kept_times[order], False
         ordered.append(Arrivals(table, kept_times, kept, table.num_rows - len(rows), rows[late], in_place))
     return ordered
+
+
+def _timed(name: str, table: pa.Table, time: str | None) -> tuple[Int64s, Booleans]:
+    """The times of rows, and which have one; those of a static relation came before all time."""
+    if time is None:
+        return np.full(table.num_rows, NEVER, np.int64), np.ones(table.num_rows, bool)
+    return microseconds(table.column(time), f"column '{time}' of stream '{name}'")
 
 
 def _watermarks(moments: Sequence[Int64s], position: int, lateness_us: int) -> Int64s:

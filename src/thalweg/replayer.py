@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from thalweg import cql as language
 from thalweg.arrivals import Arrivals, arrivals, slices
-from thalweg.cql.query import Query
+from thalweg.cql.query import Query, StreamRef
 from thalweg.engine.batch import Batch
 from thalweg.engine.bucket import Bucket, open_bucket
 from thalweg.engine.compilation import ready_kernels
@@ -56,7 +56,8 @@ class Summary:
 
     Attributes:
         query: its name.
-        tuples_in: rows that took part.
+        tuples_in: rows of streams that took part.
+        static: rows of static relations.
         results: rows emitted.
         late: rows that came too late to take part.
         bad: rows without an event time.
@@ -70,6 +71,7 @@ class Summary:
 
     query: str
     tuples_in: dict[str, int]
+    static: dict[str, int]
     results: int
     late: dict[str, int]
     bad: dict[str, int]
@@ -95,7 +97,7 @@ def replay(
     cql: str,
     streams: Mapping[str, Any],
     *,
-    time: str | Mapping[str, str] = "ts",
+    time: str | Mapping[str, str | None] = "ts",
     options: Options | Mapping[str, Any] | None = None,
     transitions: Transitions | None = None,
 ) -> pa.Table:
@@ -104,7 +106,8 @@ def replay(
     Args:
         cql: the query text.
         streams: a table per stream: pyarrow, pandas, polars, anything that speaks Arrow, or a mapping of columns.
-        time: the event time column; or a mapping from streams to theirs.
+        time: the event time column; or a mapping from streams to theirs. A stream whose time is None is a static
+            relation: its rows came before everything and stay.
         options: :class:`thalweg.Options`, or a mapping of the same names.
         transitions: (position, plan) pairs: plans to change to while it runs.
 
@@ -116,6 +119,10 @@ def replay(
     >>> text = "SELECT t.sym, px, bid FROM trades t [RANGE 5 SECONDS], quotes q [RANGE 5 SECONDS] WHERE t.sym = q.sym"
     >>> replay(text, {"trades": trades, "quotes": quotes}).to_pylist()
     [{'sym': 'x', 'px': 10, 'bid': 9}]
+    >>> names = {"sym": ["x", "y"], "name": ["Xenon", "Yttrium"]}
+    >>> text = "SELECT name, px FROM trades t, names n WHERE t.sym = n.sym"
+    >>> replay(text, {"trades": trades, "names": names}, time={"trades": "ts", "names": None}).to_pylist()
+    [{'name': 'Xenon', 'px': 10}, {'name': 'Yttrium', 'px': 20}]
 
     """
     return run(cql, streams, time=time, options=options, transitions=transitions).table
@@ -125,7 +132,7 @@ def run(
     cql: str,
     streams: Mapping[str, Any],
     *,
-    time: str | Mapping[str, str] = "ts",
+    time: str | Mapping[str, str | None] = "ts",
     options: Options | Mapping[str, Any] | None = None,
     transitions: Transitions | None = None,
     query: str | None = None,
@@ -150,10 +157,14 @@ class _Replay:
         times = {ref.stream: ref.time for ref in query.streams}
         ordered = arrivals([(name, tables[name], times[name]) for name in names], lateness)
         self.arrivals: list[Arrivals] = [ordered[names.index(ref.stream)] for ref in query.streams]
-        self.total = sum(len(a) for a in self.arrivals)
+        self.moving = {ref.alias: a for ref, a in self._pairs() if not ref.is_static}
+        self.total = sum(len(a) for a in self.moving.values())
         self.graph = JoinGraph.of(query)
         self.statistics = Statistics.default(query)
         self.switches = self._check(transitions)
+
+    def _pairs(self) -> Iterator[tuple[StreamRef, Arrivals]]:
+        return zip(self.query.streams, self.arrivals, strict=True)
 
     def _check(self, transitions: Transitions) -> list[tuple[int, str]]:
         checked = []
@@ -182,16 +193,16 @@ class _Replay:
         plans = [] if plan is None else [PlanUse(0, format_plan(plan, self.query.aliases))]
         tables = list(self._tables(bucket, plans, progress))
         answer = pa.concat_tables([self.query.schema.empty_table(), *tables])
-        aliases = self.query.aliases
         work = bucket.work
         return ReplayResult(
             answer,
             Summary(
                 query=self.query.name,
-                tuples_in={alias: len(a) for alias, a in zip(aliases, self.arrivals, strict=True)},
+                tuples_in={alias: len(a) for alias, a in self.moving.items()},
+                static={ref.alias: len(a) for ref, a in self._pairs() if ref.is_static},
                 results=answer.num_rows,
-                late={alias: len(a.late) for alias, a in zip(aliases, self.arrivals, strict=True)},
-                bad={alias: a.bad for alias, a in zip(aliases, self.arrivals, strict=True)},
+                late={alias: len(a.late) for alias, a in self.moving.items()},
+                bad={alias: a.bad for alias, a in self.moving.items()},
                 states=self.states,
                 plans=tuple(plans),
                 seconds=clock.perf_counter() - started,
@@ -206,8 +217,11 @@ class _Replay:
     def _tables(self, bucket: Bucket, plans: list[PlanUse], progress: Progress | None) -> Iterator[pa.Table]:
         switches = list(self.switches)
         done = 0
-        for cuts, watermark in slices(self.arrivals, self.options.batch_size):
-            bucket.offer([_batch(a, *cut) for a, cut in zip(self.arrivals, cuts, strict=True)])
+        bucket.offer([_batch(a, 0, len(a)) if ref.is_static else None for ref, a in self._pairs()])
+        yield from bucket.advance()
+        for cuts, watermark in slices(list(self.moving.values()), self.options.batch_size):
+            coming = {alias: _batch(a, *cut) for (alias, a), cut in zip(self.moving.items(), cuts, strict=True)}
+            bucket.offer([coming.get(alias) for alias in self.query.aliases])
             end = done + sum(b - a for a, b in cuts)
             while switches and switches[0][0] < end:
                 position, text = switches.pop(0)
@@ -244,9 +258,7 @@ class _Replay:
     def _late_rows(self) -> dict[str, pa.Table]:
         if self.options.late_rows != "table":
             return {}
-        return {
-            alias: a.table.take(pa.array(a.late)) for alias, a in zip(self.query.aliases, self.arrivals, strict=True)
-        }
+        return {alias: a.table.take(pa.array(a.late)) for alias, a in self.moving.items()}
 
 
 def _batch(stream: Arrivals, start: int, end: int) -> Batch | None:
@@ -255,12 +267,13 @@ def _batch(stream: Arrivals, start: int, end: int) -> Batch | None:
     return Batch(stream.slice(start, end), stream.times[start:end], stream.rows[start:end])
 
 
-def _time_column(name: str, table: pa.Table, time: str | Mapping[str, str]) -> str:
+def _time_column(name: str, table: pa.Table, time: str | Mapping[str, str | None]) -> str | None:
     column = time if isinstance(time, str) else time.get(name, "ts")
-    if column not in table.column_names:
+    if column is not None and column not in table.column_names:
         raise InputError(
             f"stream '{name}' has no column '{column}' to take its event time from. "
-            f"Its columns are {', '.join(table.column_names)}. Say which one it is with time=..."
+            f"Its columns are {', '.join(table.column_names)}. Say which one it is with time=..., "
+            f"or that it is a static relation with time={{'{name}': None}}."
         )
     return column
 

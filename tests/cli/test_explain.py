@@ -42,6 +42,18 @@ def test_text_from_files_has_their_statistics(thalweg: Invoke, shop: Path, sourc
     assert all(rate < 10 for rate in rates[1])
 
 
+def test_a_static_relation(thalweg: Invoke, shop: Path) -> None:
+    (shop / "names.csv").write_text("k,name\n1,one\n2,two\n")
+    text = "SELECT A.x, names.name FROM A, names WHERE A.k = names.k"
+    result = thalweg("explain", "-", *SCHEMAS, f"--static=names={shop}/names.csv", input=text)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("query1: join of 1 stream and 1 static relation")
+    assert "static relation, read once" in result.stdout
+    clash = thalweg("explain", "-", *SCHEMAS, f"--static=A={shop}/names.csv", input=text)
+    assert clash.exit_code == 2
+    assert "'A' is a stream already." in clash.output
+
+
 def test_a_plan_and_its_states(thalweg: Invoke, shop: Path) -> None:
     result = thalweg("explain", shop / "abc.cql", *SCHEMAS, "--plan", "(B C) A", "--states", "all", "--json")
     assert result.exit_code == 0, result.output

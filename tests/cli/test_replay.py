@@ -66,6 +66,15 @@ class TestResults:
             assert result.exit_code == 0, result.output
             assert by_time(pq.read_table(shop / "o.parquet").to_pylist()) == RESULTS
 
+    def test_of_a_join_with_a_static_relation(self, thalweg: Invoke, shop: Path, sources: list[str]) -> None:
+        (shop / "names.csv").write_text("k,name\n1,one\n2,two\n")
+        text = "SELECT A.x, names.name FROM A, names WHERE A.k = names.k"
+        result = thalweg("replay", "-", *sources, f"--static=names={shop}/names.csv", input=text)
+        assert result.exit_code == 0, result.output
+        rows = [line.split() for line in result.stdout.splitlines()[2:5]]
+        assert rows == [["10", "one"], ["20", "two"], ["30", "one"]]
+        assert "3 results from 3 tuples" in result.stdout
+
     def test_of_a_query_on_stdin(self, thalweg: Invoke, shop: Path, sources: list[str]) -> None:
         result = thalweg("replay", "-", *sources, input=(shop / "abc.cql").read_text())
         assert result.exit_code == 0, result.output

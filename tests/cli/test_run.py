@@ -70,6 +70,15 @@ class TestOnSpark:
         assert "query1: 2 results from 9 rows" in result.stdout
         assert "query1: batch 0: 9 rows in" in result.stderr
 
+    def test_a_stream_is_joined_with_a_static_relation(self, thalweg: Invoke, shop: Path) -> None:
+        (shop / "names.csv").write_text("k,name\n1,one\n2,two\n")
+        (shop / "n.cql").write_text("SELECT A.x, names.name FROM A, names WHERE A.k = names.k")
+        given = [f"--source=A={shop}/a.csv", f"--static=names={shop}/names.csv"]
+        result = thalweg("run", shop / "n.cql", *given, "--once", "--sink", shop / "out")
+        assert result.exit_code == 0, result.output
+        assert written(shop / "out") == [{"x": 10, "name": "one"}, {"x": 20, "name": "two"}, {"x": 30, "name": "one"}]
+        assert "query1: 3 results from 3 rows" in result.stdout
+
     def test_a_run_goes_on_from_its_checkpoint(self, thalweg: Invoke, shop: Path) -> None:
         query = (shop / "abc.cql").read_text()
         (shop / "two.cql").write_text("".join(["CREATE QUERY abc AS ", query, "; SELECT * FROM A [NOW]"]))

@@ -47,5 +47,6 @@ CATALOG = {
     ),
     "ticks": Source(pa.schema([("t", pa.int64()), ("k", pa.int32()), ("v", pa.int64()), ("u", pa.uint8())]), "t"),
     "days": Source(pa.schema([("day", pa.date32()), ("k", pa.int64()), ("n", pa.int16())]), "day"),
+    "sectors": Source(pa.schema([("sym", pa.string()), ("sector", pa.string()), ("since", pa.timestamp("us"))]), None),
     "odd name": Source(pa.schema([("ts", pa.timestamp("us")), ("Group", pa.int64())]), "ts"),
 }

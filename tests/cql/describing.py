@@ -40,6 +40,8 @@ def describe(query: Query) -> str:
 
 
 def _window(query: Query, position: int) -> str:
+    if query.streams[position].is_static:
+        return "static"
     window = query.streams[position].window
     if isinstance(window, RowsWindow):
         keys = ", ".join(render(key) for key in window.partition_by)

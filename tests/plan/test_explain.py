@@ -97,6 +97,27 @@ def test_streams_and_their_windows() -> None:
     ]
 
 
+def test_static_relations() -> None:
+    relation = replace(stream("C", RangeWindow(None)), time=None)
+    bound = query(
+        [stream("A"), stream("B", RangeWindow(1, derived=True)), relation],
+        [equality("A.k", "B.k"), equality("B.x", "C.x")],
+    )
+    text = explain_text(*planned(bound))
+    assert text.startswith("query1: join of 2 streams and 1 static relation")
+    assert lines_of(text, "streams")[1:] == [
+        "  A  A_source  RANGE 10 seconds                                       ~1,000/s  ~10,000 tuples",
+        "  B  B_source  RANGE 1 microsecond, derived: no later tuple needs it  ~1,000/s   ~0.001 tuples",
+        "  C  C_source  static relation, read once                                       ~10,000 tuples",
+    ]
+    assert [line.split()[0] for line in lines_of(text, "what a new tuple does")[1:]] == ["A", "B"]
+    assert [line.split()[0] for line in lines_of(text, "cost")[2:]] == ["A", "B"]
+    facts = explain_json(*planned(bound))["streams"][2]
+    assert facts["static"]
+    assert facts["window"] == "static relation, read once"
+    assert (facts["window_kind"], facts["time"], facts["rate"], facts["grows_for_ever"]) == ("static", None, 0.0, False)
+
+
 def test_windows_of_other_kinds() -> None:
     bound = query(
         [

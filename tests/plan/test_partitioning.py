@@ -498,3 +498,19 @@ def test_a_tuple_of_a_difference_has_all_that_can_exclude_it_beside_it(
                 if all(value(c.members[0], row) == value(c.members[stream], other) for c in query.classes):
                     assert place <= others_places
     check_partitions(query, tables, found)
+
+
+# Static relations ---------------------------------------------------------------------------------
+
+
+def test_a_static_relation_is_copied_rather_than_a_stream() -> None:
+    catalog = {**CATALOG, "c": Source(CATALOG["c"].schema, None)}
+    text = f"SELECT a.k FROM a {RANGE}, c, b {RANGE} WHERE a.k = b.k AND a.x = c.x"
+    (query,) = bind(text, catalog)
+    found = choose_partitioning(query, 8)
+    assert shape(found) == ("key", (8,))
+    assert [found.copies(stream) for stream in range(3)] == [1, 8, 1]
+    assert describe(query, found)[0].endswith("so none is copied; every bucket has all of c, static")
+    assert describe(query, found)[2] == "c: each tuple to every bucket"
+    split = choose_partitioning(bind(text.replace("a.x = c.x", "a.k = c.k"), catalog)[0], 8)
+    assert [split.copies(stream) for stream in range(3)] == [1, 1, 1]

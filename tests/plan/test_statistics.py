@@ -1,3 +1,4 @@
+from dataclasses import replace
 from itertools import combinations, permutations
 
 import numpy as np
@@ -7,10 +8,11 @@ import pytest
 from tests.plan.queries import SECOND, equality, query, sql, stream, theta
 from tests.plan.random_worlds import random_graph, random_statistics, seeded
 from thalweg.cql.query import Query, RangeWindow, RowsWindow
+from thalweg.engine.instants import NEVER
 from thalweg.errors import PlanError
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.sampling import CONTENTS, INSTANTS, StreamSample
-from thalweg.plan.statistics import DEFAULT_RATE, UNBOUNDED_TUPLES, Statistics
+from thalweg.plan.statistics import DEFAULT_RATE, STATIC_RATE, STATIC_TUPLES, UNBOUNDED_TUPLES, Statistics
 from thalweg.plan.tree import Node
 
 
@@ -347,3 +349,28 @@ def test_measuring_is_bounded_and_deterministic() -> None:
 def test_a_sample_per_stream() -> None:
     with pytest.raises(PlanError, match="query 'query1' joins 2 streams, not the 1 sampled"):
         Statistics.measure(pair(), [StreamSample(steady(10, 1))])
+
+
+# Static relations.
+
+
+def with_a_relation() -> Query:
+    relation = replace(stream("B", RangeWindow(None)), time=None)
+    return query([stream("A"), relation], [equality("A.k", "B.k")])
+
+
+def test_a_static_relation_is_assumed_to_be_small_and_still() -> None:
+    known = Statistics.default(with_a_relation())
+    assert known.rates == (DEFAULT_RATE, STATIC_RATE)
+    assert known.windows == (10 * DEFAULT_RATE, STATIC_TUPLES)
+
+
+def test_the_rows_of_a_static_relation_say_nothing_about_time() -> None:
+    times = np.arange(100, dtype=np.int64) * (SECOND // 10)
+    keys = np.arange(100, dtype=np.int64)
+    relation = StreamSample(np.full(100, NEVER), {0: keys}, total=5_000.0)
+    alone = Statistics.measure(query([stream("A")]), [StreamSample(times, total=100.0)])
+    known = Statistics.measure(with_a_relation(), [StreamSample(times, {0: keys}, total=100.0), relation])
+    assert known.rates == (alone.rates[0], STATIC_RATE)
+    assert known.windows == (alone.windows[0], 5_000.0)
+    assert known.distinct[0][1] == pytest.approx(100, rel=0.05)

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import thalweg
-from tests.cases import TIME, Case, Out, Star
+from tests.cases import Case, Out, Star
 from tests.expressions import ResultTime
 from tests.lifetimes import contradictory
 from tests.oracle import cols, expected, normalised_table
@@ -30,7 +30,7 @@ def answer(case: Case) -> pa.Table:
     return thalweg.replay(
         case.cql(),
         case.tables(),
-        time=TIME,
+        time=case.times(),
         options=thalweg.Options(
             plan=case.plan, states=case.states, batch_size=case.batch_size, lateness=case.lateness_text()
         ),

@@ -32,6 +32,9 @@ class Sketch:
     def aliases(self) -> list[str]:
         return [item.alias for item in self.items]
 
+    def is_static(self, item: Item) -> bool:
+        return self.source(item.alias).static
+
     def source(self, alias: str) -> Stream:
         name = next(item.stream for item in self.items if item.alias == alias)
         return next(stream for stream in self.streams if stream.name == name)

@@ -37,6 +37,7 @@ class Profile:
     outputs: tuple[Literal["istream", "dstream"], ...] = ("istream",)
     lateness: bool = False
     transitions: int = 0
+    static: bool = False
 
 
 @st.composite
@@ -46,6 +47,8 @@ def cases(draw: Any, profile: Profile) -> Case:
     size = pick.one(*profile.sizes)
     domains = (3, 5, 2) if profile.kind == "except" else (2, 3, 1, 5) if size < 4 else (2, 3)
     sketch = a_sketch(pick, size, profile.classes, domains, disorder=profile.lateness)
+    if profile.static and pick.chance(2):
+        static_relations(sketch, profile)
     where: list[Pred] = []
     clause: Window | None = None
     if profile.derived:
@@ -74,16 +77,31 @@ def cases(draw: Any, profile: Profile) -> Case:
     return planned(pick, case, profile)
 
 
+def static_relations(sketch: Sketch, profile: Profile) -> None:
+    """Make some of the streams static relations: not all, and not what an EXCEPT starts from."""
+    pick = sketch.pick
+    moving = sketch.items[0] if profile.kind == "except" else pick.one(*sketch.items)
+    sketch.streams = tuple(
+        replace(stream, static=stream.name != moving.stream and pick.chance(2)) for stream in sketch.streams
+    )
+
+
 # Windows ----------------------------------------------------------------------------------------
 
 
 def windows(sketch: Sketch, profile: Profile) -> Window | None:
-    """Give every item its window; returns that of the WINDOW clause, if there is one."""
+    """Give every stream its window; returns that of the WINDOW clause, if there is one.
+
+    A single stream may do without one, unless results are to leave.
+    """
     pick = sketch.pick
     clause = Range(sketch.clock.span(pick)) if pick.chance(5) else None
-    for s, item in enumerate(sketch.items):
+    moving = [s for s, item in enumerate(sketch.items) if not sketch.is_static(item)]
+    if len(moving) == 1 and profile.kind == "join" and profile.outputs == ("istream",) and pick.chance(2):
+        return clause
+    for s in moving:
         if clause is None or pick.chance(2):
-            sketch.items[s] = replace(item, window=a_window(sketch, profile))
+            sketch.items[s] = replace(sketch.items[s], window=a_window(sketch, profile))
     return clause
 
 
@@ -103,19 +121,22 @@ def a_window(sketch: Sketch, profile: Profile) -> Window:
 def derived_windows(sketch: Sketch, profile: Profile) -> list[Pred]:
     """Leave windows out where the interval predicates, which are returned, imply them.
 
-    An item without a window is tied to one whose reach is known: one with a finite RANGE, or
-    one tied in the same way. If no item has a window, every tie must bound both sides.
+    Static relations have none, and imply none. An item without a window is tied to one whose reach is
+    known: one with a finite RANGE, or one tied in the same way. If no item has a window, every tie must bound both
+    sides.
     """
     pick = sketch.pick
     predicates: list[Pred] = []
-    none_at_all = pick.chance(2)
+    moving = [s for s, item in enumerate(sketch.items) if not sketch.is_static(item)]
+    none_at_all = len(moving) > 1 and pick.chance(2)
     bounded: list[Item] = []
-    for s, item in enumerate(sketch.items):
-        derived = none_at_all or (s > 0 and not pick.chance(3))
+    for s in moving:
+        item, first = sketch.items[s], s == moving[0]
+        derived = none_at_all or (not first and not pick.chance(3))
         if not derived:
-            window = a_window(sketch, profile) if s > 0 else Range(sketch.clock.span(pick))
+            window = Range(sketch.clock.span(pick)) if first else a_window(sketch, profile)
             sketch.items[s] = item = replace(item, window=window)
-        elif s > 0:
+        elif not first:
             anchor = pick.one(*bounded)
             both = anchor.window is None
             predicates.append(interval(sketch, Col(item.alias, TIME), Col(anchor.alias, TIME), both_sides=both))
@@ -201,7 +222,9 @@ def planned(pick: Pick, case: Case, profile: Profile) -> Case:
         return a_plan(pick, aliases, linear=case.states != "all")  # a linear order has no states to keep
 
     first = None if pick.chance(4) else plan()
-    tuples = sum(map(len, arrivals(case)))
+    tuples = sum(
+        len(rows) for item, rows in zip(case.items, arrivals(case), strict=True) if not case.source(item).static
+    )
     changes: list[tuple[int, str]] = []
     if profile.transitions:
         for _ in range(1 + pick.below(profile.transitions)):

@@ -16,7 +16,7 @@ import pyarrow as pa
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tests.cases import TIME, Case
+from tests.cases import Case
 from tests.lifetimes import contradictory
 from tests.oracle import expected, normalised_table
 from tests.properties.predicates import EdgeKind
@@ -28,6 +28,7 @@ from thalweg.cql.query import Query
 from thalweg.engine.batch import Batch
 from thalweg.engine.bucket import Bucket, open_bucket
 from thalweg.engine.image import mark_dirty, read_image, write_image
+from thalweg.engine.instants import NEVER
 from thalweg.plan import JoinGraph, Statistics, choose_plan, resolve_plan
 from thalweg.plan.tree import Plan
 
@@ -39,11 +40,18 @@ JOINS = Profile(
     windows=ALL_WINDOWS,
     outputs=("istream", "istream", "dstream"),
     transitions=3,
+    static=True,
 )
 AGGREGATES = Profile(
-    kind="aggregate", sizes=(1, 2, 3), edges=EDGES, windows=ALL_WINDOWS, outputs=("istream", "dstream"), transitions=2
+    kind="aggregate",
+    sizes=(1, 2, 3),
+    edges=EDGES,
+    windows=ALL_WINDOWS,
+    outputs=("istream", "dstream"),
+    transitions=2,
+    static=True,
 )
-DIFFERENCES = Profile(kind="except", sizes=(2, 3), windows=ALL_WINDOWS, outputs=("istream", "dstream"))
+DIFFERENCES = Profile(kind="except", sizes=(2, 3), windows=ALL_WINDOWS, outputs=("istream", "dstream"), static=True)
 
 
 @randomized(share=60)
@@ -67,7 +75,8 @@ def test_differences(case: Case, seed: int) -> None:
 def check(case: Case, rng: random.Random) -> None:
     assume(bool(case.minus) or not contradictory(case))
     tables = case.tables()
-    query = bind(case.cql(), {name: Source(table.schema, TIME) for name, table in tables.items()})[0]
+    times = case.times()
+    query = bind(case.cql(), {name: Source(table.schema, times[name]) for name, table in tables.items()})[0]
     streams = arrivals([(ref.alias, tables[ref.stream], ref.time) for ref in query.streams], None)
     with tempfile.TemporaryDirectory() as directory:
         host = Host(query, case, rng, Path(directory))
@@ -110,7 +119,15 @@ class Host:
 
 
 def feed(host: Host, query: Query, case: Case, streams: list[Arrivals], rng: random.Random) -> Iterator[pa.Table]:
-    """Rows in an order that strays from time by up to ``disorder``; rows of one stream and time stay in order."""
+    """Rows in an order that strays from time by up to ``disorder``; rows of one stream and time stay in order.
+
+    Static relations come first.
+    """
+    static = [ref.is_static for ref in query.streams]
+    relations = [a_batch(s, list(range(len(s)))) if first else None for s, first in zip(streams, static, strict=True)]
+    host.bucket.offer(relations, NEVER)
+    yield from host.bucket.advance()
+    host.hand_over("static")
     span = max([1, *(int(s.times[-1] - s.times[0]) for s in streams if len(s))])
     disorder = rng.choice([0.0, 0.1, 0.5]) * span
     strays: dict[tuple[int, int], float] = {}
@@ -118,6 +135,7 @@ def feed(host: Host, query: Query, case: Case, streams: list[Arrivals], rng: ran
         (int(t) + strays.setdefault((s, int(t)), rng.uniform(0, disorder)), s, i)
         for s, stream in enumerate(streams)
         for i, t in enumerate(stream.times)
+        if not static[s]
     ]
     arriving.sort(key=lambda row: row[0])
     while arriving:

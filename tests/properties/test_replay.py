@@ -16,12 +16,17 @@ from tests.properties.strategies import ALL_WINDOWS, Profile, cases
 ONE_CLASS = Profile()
 SEVERAL_CLASSES = Profile(edges=("key", "key", "composite"), classes=3)
 THETA = Profile(sizes=(2, 2, 3, 3, 4), edges=("theta", "theta", "time", "key"))
-MIXED = Profile(edges=("key", "key", "key", "composite", "theta", "time"), classes=3, windows=ALL_WINDOWS)
+MIXED = Profile(edges=("key", "key", "key", "composite", "theta", "time"), classes=3, windows=ALL_WINDOWS, static=True)
 ROWS = Profile(sizes=(2, 2, 3, 3, 4, 1), edges=("key", "key", "theta"), classes=2, windows=ALL_WINDOWS)
 INTERVALS = Profile(
-    sizes=(2, 2, 3, 4), classes=2, windows=ALL_WINDOWS, derived=True, outputs=("istream", "istream", "dstream")
+    sizes=(2, 2, 3, 4),
+    classes=2,
+    windows=ALL_WINDOWS,
+    derived=True,
+    outputs=("istream", "istream", "dstream"),
+    static=True,
 )
-LEAVING = Profile(edges=("key", "key", "theta"), classes=2, windows=ALL_WINDOWS, outputs=("dstream",))
+LEAVING = Profile(edges=("key", "key", "theta"), classes=2, windows=ALL_WINDOWS, outputs=("dstream",), static=True)
 AGGREGATES = Profile(
     kind="aggregate",
     sizes=(2, 1, 2, 3, 4),
@@ -29,9 +34,15 @@ AGGREGATES = Profile(
     classes=2,
     windows=ALL_WINDOWS,
     outputs=("istream", "istream", "dstream"),
+    static=True,
 )
 DIFFERENCES = Profile(
-    kind="except", sizes=(2, 2, 3, 4), classes=2, windows=ALL_WINDOWS, outputs=("istream", "istream", "dstream")
+    kind="except",
+    sizes=(2, 2, 3, 4),
+    classes=2,
+    windows=ALL_WINDOWS,
+    outputs=("istream", "istream", "dstream"),
+    static=True,
 )
 LATE_ROWS = Profile(
     sizes=(2, 2, 3, 4, 1),
@@ -40,6 +51,7 @@ LATE_ROWS = Profile(
     windows=ALL_WINDOWS,
     outputs=("istream", "istream", "dstream"),
     lateness=True,
+    static=True,
 )
 TRANSITIONS = Profile(sizes=(3, 3, 4, 4, 5, 6, 2), edges=("key",), transitions=4)
 MIXED_TRANSITIONS = Profile(
@@ -49,6 +61,7 @@ MIXED_TRANSITIONS = Profile(
     windows=ALL_WINDOWS,
     outputs=("istream", "istream", "dstream"),
     transitions=4,
+    static=True,
 )
 AGGREGATES_UNDER_TRANSITIONS = Profile(
     kind="aggregate",
@@ -58,6 +71,7 @@ AGGREGATES_UNDER_TRANSITIONS = Profile(
     windows=ALL_WINDOWS,
     lateness=True,
     transitions=3,
+    static=True,
 )
 
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tests.cases import TIME, Case
+from tests.cases import Case
 from tests.lifetimes import contradictory
 from tests.oracle import expected, normalised_table
 from tests.properties.settings import randomized
@@ -58,7 +58,8 @@ def _small_chunks() -> Iterator[None]:
 def check(case: Case, rng: random.Random) -> None:
     assume(bool(case.minus) or not contradictory(case))
     tables = {name: as_table(name, table) for name, table in case.tables().items()}
-    query = bind(case.cql(), {name: Source(table.schema, TIME) for name, table in tables.items()})[0]
+    times = case.times()
+    query = bind(case.cql(), {name: Source(table.schema, times[name]) for name, table in tables.items()})[0]
     streams = arrivals([(ref.alias, tables[ref.stream], ref.time) for ref in query.streams], None)
     span = max([1, *(int(s.times[-1] - s.times[0]) for s in streams if len(s))])
     disorder = int(rng.choice([0.0, 0.1, 0.5]) * span)
@@ -67,11 +68,14 @@ def check(case: Case, rng: random.Random) -> None:
         (int(t) + strays.setdefault((s, int(t)), rng.randint(0, disorder)), s, i)
         for s, stream in enumerate(streams)
         for i, t in enumerate(stream.times)
+        if not query.streams[s].is_static
     ]
     coming.sort(key=lambda row: row[0])
     texts = [text for text in (case.plan, *(text for _, text in case.transitions)) if text is not None]
     partitioning = choose_partitioning(query, rng.choice([1, 2, 5, 12]))
-    spec = simulated_spec(query, partitioning, [disorder] * len(streams), case.plan, case.states)
+    lateness = [None if ref.is_static else disorder for ref in query.streams]
+    relations = {s: tables[ref.stream] for s, ref in enumerate(query.streams) if ref.is_static}
+    spec = simulated_spec(query, partitioning, lateness, case.plan, case.states, relations)
     answers = [query.schema.empty_table()]
     with tempfile.TemporaryDirectory() as directory:
         running = SimulatedQuery(spec, partitioning, rng, Path(directory), troubled=rng.choice([0.0, 0.2, 0.5]))

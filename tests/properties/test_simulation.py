@@ -79,6 +79,7 @@ ANY_JOIN = Profile(
     classes=2,
     windows=ALL_WINDOWS,
     lateness=True,
+    static=True,
 )
 
 

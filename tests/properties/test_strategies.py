@@ -33,6 +33,8 @@ def features(case: Case) -> Iterator[str]:
             yield "unbounded"
     for stream in case.streams:
         yield from (type_ for _, type_ in stream.columns)
+        if stream.static:
+            yield "static"
         if not stream.rows:
             yield "empty stream"
         if len(set(map(repr, stream.rows))) < len(stream.rows):
@@ -104,20 +106,21 @@ THETA = {"distance", "Between", "<", "<=", ">", ">=", "<>"}
 LINKS = {"=", "<=>", "linear", "left-deep"}
 CHANGES = {"transition at 0", "two transitions at once", "linear", "left-deep", "bushy"}
 OUTPUTS = {"istream", "dstream"}
+STATIC = {"static"}
 SPECIAL: dict[str, set[str]] = {
     "one_class": {"window clause", "star", "Either", "bushy", "6 items", *LINKS},
     "several_classes": {"window clause", "star", "Either", "bushy", "6 items", *LINKS},
     "theta": THETA | {"linear"},
-    "mixed": THETA | WINDOWS | LINKS,
+    "mixed": THETA | WINDOWS | LINKS | STATIC,
     "rows": WINDOWS | LINKS,
-    "intervals": {"NoneType", "Between", ">", ">="} | OUTPUTS | LINKS,
-    "leaving": WINDOWS | LINKS,
-    "aggregates": {"having", "group by", "one group", "1 items"} | OUTPUTS | WINDOWS,
-    "differences": {"corresponding by"} | OUTPUTS | WINDOWS,
-    "late_rows": {"late rows", "lateness 0", "1 items"} | OUTPUTS | WINDOWS | LINKS,
+    "intervals": {"NoneType", "Between", ">", ">="} | OUTPUTS | LINKS | STATIC,
+    "leaving": WINDOWS | LINKS | STATIC,
+    "aggregates": {"having", "group by", "one group", "1 items"} | OUTPUTS | WINDOWS | STATIC,
+    "differences": {"corresponding by"} | OUTPUTS | WINDOWS | STATIC,
+    "late_rows": {"late rows", "lateness 0", "1 items"} | OUTPUTS | WINDOWS | LINKS | STATIC,
     "transitions": CHANGES,
-    "mixed_transitions": CHANGES | WINDOWS | THETA | OUTPUTS,
-    "aggregates_under_transitions": CHANGES | {"group by"},
+    "mixed_transitions": CHANGES | WINDOWS | THETA | OUTPUTS | STATIC,
+    "aggregates_under_transitions": CHANGES | {"group by"} | STATIC,
 }
 
 

@@ -32,7 +32,10 @@ def cut(table: pa.Table, count: int) -> list[pa.Table]:
 
 
 class FileRun:
-    """One query over files in a directory; it can be run, stopped, and run again from its checkpoint."""
+    """One query over files in a directory; it can be run, stopped, and run again from its checkpoint.
+
+    The files in ``in/NAME`` are a stream, those in ``static/NAME`` a static relation.
+    """
 
     def __init__(
         self, spark: SparkSession, root: Path, cql: str, *, time: str = "ts", lateness: Mapping[str, str] | None = None
@@ -46,6 +49,8 @@ class FileRun:
             schema = self._spark.read.parquet(str(source)).schema
             frame = self._spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(source))
             app.stream(source.name, frame, time=self._time, lateness=self._lateness.get(source.name, "0 seconds"))
+        for source in sorted((self._root / "static").glob("*")):
+            app.stream(source.name, self._spark.read.parquet(str(source)))
         return app
 
     def run(self, options: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:

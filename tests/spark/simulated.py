@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -25,6 +25,7 @@ from thalweg.options import States
 from thalweg.plan.partitioning import Coordinate, Partitioning
 from thalweg.spark.compatibility import description
 from thalweg.spark.packing import MOMENT, Packer, T, hash_column, time_column, unblob
+from thalweg.spark.relations import relation_blob
 from thalweg.spark.resident import Arriving, Outcome, Resident, Spec, attend
 
 
@@ -102,8 +103,11 @@ class SimulatedQuery:
         self.buckets = [
             SimulatedBucket(spec, b, rng, troubled, directory / str(b)) for b in range(partitioning.buckets)
         ]
-        self._packers = [_packer(s, ref, partitioning) for s, ref in enumerate(spec.query.streams)]
-        self._expressions = Expressions(physical_names(spec.query))
+        self._packers = {
+            s: _packer(s, ref, ref.time, partitioning)
+            for s, ref in enumerate(spec.query.streams)
+            if ref.time is not None
+        }
         self._moment = 0
 
     def batch(
@@ -132,41 +136,66 @@ class SimulatedQuery:
     def _packed(self, stream: int, table: pa.Table, times: Sequence[int | None]) -> list[dict[str, object]]:
         handed = table if self._packers[stream].time != T else table.append_column(T, pa.array(times, pa.int64()))
         handed = handed.append_column(MOMENT, pa.array([self._moment] * table.num_rows, pa.int64()))
-        for axis, coordinate in enumerate(self._partitioning.known(stream)):
-            handed = handed.append_column(hash_column(axis), pa.array(self._hashes(stream, coordinate, table)))
+        handed = with_hashes(self._query, self._partitioning, stream, handed, table)
         packed = self._packers[stream](iter(handed.combine_chunks().to_batches()))
         return [row for batch in packed for row in batch.to_pylist()]
 
-    def _hashes(self, stream: int, coordinate: Coordinate, table: pa.Table) -> np.ndarray:
-        if coordinate.kind == "row":
-            values = [tuple(row.values()) for row in table.to_pylist()]
-        else:
-            alias = self._query.streams[stream].alias
-            names = [physical_names(self._query)[alias, name] for name in table.column_names]
-            scalar = self._expressions.compile([(f"x{i}", e) for i, e in enumerate(coordinate.expressions)])
-            computed = self._expressions.evaluate(scalar, table.rename_columns(names))
-            columns = [comparable(column.combine_chunks()).to_pylist() for column in computed.columns]
-            values = list(zip(*columns, strict=True))
-        digests = [hashlib.blake2b(repr(value).encode(), digest_size=8).digest() for value in values]
-        return np.array([int.from_bytes(digest, "little", signed=True) for digest in digests], np.int64)
+
+@dataclass(frozen=True)
+class Shared:
+    """What Spark would broadcast."""
+
+    value: dict[int, bytes]
 
 
-def _packer(stream: int, ref: StreamRef, partitioning: Partitioning) -> Packer:
-    time = time_column(ref.time, ref.schema.field(ref.time).type)
+def with_hashes(query: Query, partitioning: Partitioning, stream: int, handed: pa.Table, table: pa.Table) -> pa.Table:
+    """Rows to be handed on, with the hashes of the columns of ``table`` that say which buckets they belong to."""
+    for axis, coordinate in enumerate(partitioning.known(stream)):
+        handed = handed.append_column(hash_column(axis), pa.array(_hashes(query, stream, coordinate, table)))
+    return handed
+
+
+def _hashes(query: Query, stream: int, coordinate: Coordinate, table: pa.Table) -> np.ndarray:
+    if coordinate.kind == "row":
+        values = [tuple(row.values()) for row in table.to_pylist()]
+    else:
+        alias = query.streams[stream].alias
+        names = [physical_names(query)[alias, name] for name in table.column_names]
+        expressions = Expressions(physical_names(query))
+        scalar = expressions.compile([(f"x{i}", e) for i, e in enumerate(coordinate.expressions)])
+        computed = expressions.evaluate(scalar, table.rename_columns(names))
+        columns = [comparable(column.combine_chunks()).to_pylist() for column in computed.columns]
+        values = list(zip(*columns, strict=True))
+    digests = [hashlib.blake2b(repr(value).encode(), digest_size=8).digest() for value in values]
+    return np.array([int.from_bytes(digest, "little", signed=True) for digest in digests], np.int64)
+
+
+def _packer(stream: int, ref: StreamRef, event_time: str, partitioning: Partitioning) -> Packer:
+    time = time_column(event_time, ref.schema.field(event_time).type)
     schema = pa.schema([*([pa.field(T, pa.int64())] if time == T else []), *ref.schema])
     return Packer(stream, schema, time, partitioning, tuple(range(partitioning.buckets)), route_rejected=False)
 
 
 def simulated_spec(
-    query: Query, partitioning: Partitioning, lateness: Sequence[int], plan: str | None, states: States
+    query: Query,
+    partitioning: Partitioning,
+    lateness: Sequence[int | None],
+    plan: str | None,
+    states: States,
+    relations: Mapping[int, pa.Table] | None = None,
 ) -> Spec:
     described = description(query, partitioning)
+    collected = {
+        s: relation_blob(with_hashes(query, partitioning, s, table, table), query.streams[s].schema, partitioning, s)
+        for s, table in (relations or {}).items()
+    }
     return Spec(
         identity="simulated",
         created="",
         query=query,
         partitioning=partitioning,
         lateness=tuple(lateness),
+        relations=Shared(collected) if collected else None,
         idle_timeout=None,
         plan=plan,
         states=states,

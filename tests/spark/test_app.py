@@ -148,6 +148,37 @@ def test_a_restart_with_another_select_list_and_a_smaller_window(spark: SparkSes
     assert [row.gap for row in rows] == [2]  # the tuple of second 1 has left the smaller window
 
 
+def test_static_relations_are_joined_and_read_again_at_a_restart(spark: SparkSession, tmp_path: Path) -> None:
+    """One relation is split by the key, the other is in every bucket; neither holds time back or counts as input."""
+    parts = [pa.table({"ts": at(*(10 * b + i for i in range(4))), "k": [1, 2, 3, 1], "v": [b] * 4}) for b in range(3)]
+    names = pa.table({"k": [1, 2, 2, None], "name": ["one", "two", "zwei", "none"]})
+    eras = pa.table({"v": [0, 1, 2], "since": at(0, 0, 21)})
+    renamed = pa.table({"k": [1, 3], "name": ["uno", "tres"]})
+    text = (
+        "SELECT a.k, n.*, upper(n.name) AS loud, e.since "
+        "FROM names n, a [RANGE 5 SECONDS], eras e, b [RANGE 5 SECONDS] "
+        "WHERE n.k = a.k AND a.k = b.k AND e.v + 1 = b.v + 1 AND b.ts >= e.since AND n.name <> 'zwei'"
+    )
+    times = {"a": "ts", "b": "ts", "names": None, "eras": None}
+    want: list[dict[str, object]] = []
+    for name in "ab":
+        write_stream(tmp_path / "in" / name, parts[:2])
+    write_stream(tmp_path / "static" / "eras", [eras])
+    for relation, fed, newest in ((names, parts[:2], 13), (renamed, parts[2:], 23)):
+        write_stream(tmp_path / "static" / "names", [relation])
+        batches = FileRun(spark, tmp_path, text).run({"buckets": 2})
+        streams = dict.fromkeys("ab", pa.concat_tables(fed))
+        answer = thalweg.replay(text, {**streams, "names": relation, "eras": eras}, time=times)
+        assert sum(batch["results"] for batch in batches) == answer.num_rows > 0
+        assert [batch["tuples"] for batch in batches] == [{"1": 4, "3": 4}] * len(fed)
+        assert batches[-1]["watermark"] == newest * SECOND
+        want += answer.to_pylist()
+        for name in "ab":
+            write_stream(tmp_path / "in" / name, parts)
+    got = spark.read.parquet(str(tmp_path / "out")).toArrow().to_pylist()
+    assert sorted(map(str, got)) == sorted(map(str, want))
+
+
 def test_a_restart_that_cannot_be_says_why(spark: SparkSession, tmp_path: Path) -> None:
     two_streams(tmp_path)
     FileRun(spark, tmp_path, JOIN).run({"buckets": 2})
@@ -163,6 +194,12 @@ def test_mistakes_are_named(spark: SparkSession, tmp_path: Path) -> None:
         app.sql("SELECT a.k FROM a [NOW], nowhere [NOW] WHERE a.k = nowhere.k")
     with pytest.raises(InputError, match="no column 'when'"):
         app.stream("c", app.spark.readStream.format("rate").load(), time="when")
+    with pytest.raises(InputError, match=r"stream 'c' has no event time.*Its columns are timestamp, value"):
+        app.stream("c", app.spark.readStream.format("rate").load())
+    with pytest.raises(InputError, match=r"'c' is a batch DataFrame, so a static relation.*Leave out time='id'"):
+        app.stream("c", app.spark.range(3), time="id")
+    with pytest.raises(InputError, match="Leave out lateness='5 seconds'"):
+        app.stream("c", app.spark.range(3), lateness="5 seconds")
     with pytest.raises(OptionError, match="lateness"):
         app.stream("c", app.spark.readStream.format("rate").load(), time="timestamp", lateness="soon")
     with pytest.raises(OptionError, match="no command 'stop'"):

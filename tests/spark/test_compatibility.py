@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pyarrow as pa
 import pytest
 
@@ -14,8 +16,11 @@ CATALOG = {name: Source(SCHEMA, "ts") for name in "abc"}
 BASE = "SELECT a.x FROM a [RANGE 10 SECONDS], b [ROWS 5] WHERE a.k = b.k AND a.x > 3"
 
 
-def described(cql: str, buckets: int = 1) -> Description:
-    query = bind(cql, CATALOG)[0]
+STATIC = {**CATALOG, "c": Source(SCHEMA, None)}
+
+
+def described(cql: str, buckets: int = 1, catalog: Mapping[str, Source] = CATALOG) -> Description:
+    query = bind(cql, catalog)[0]
     return description(query, choose_partitioning(query, buckets))
 
 
@@ -80,6 +85,21 @@ def test_the_number_of_buckets_stays() -> None:
     ranges = BASE.replace("ROWS 5", "RANGE 1 SECOND")
     [said] = obstacles(described(ranges, 4), described(ranges, 8))
     assert said == "it ran in 4 buckets and would now run in 8; pass the option buckets=4"
+
+
+def test_a_stream_stays_one_and_so_does_a_static_relation() -> None:
+    streams = described("SELECT a.x FROM a [RANGE 9 SECONDS], c [RANGE UNBOUNDED] WHERE a.k = c.k")
+    static = described("SELECT a.x FROM a [RANGE 9 SECONDS], c WHERE a.k = c.k", catalog=STATIC)
+    assert obstacles(streams, static) == ["c was a stream and is now a static relation"]
+    assert obstacles(static, streams) == ["c was a static relation and is now a stream"]
+
+
+def test_a_static_relation_may_change_unless_results_have_yet_to_leave() -> None:
+    for output, count in (("", 0), ("DSTREAM", 2)):
+        cql = f"SELECT {output} a.x FROM a [RANGE 9 SECONDS], c WHERE a.k = c.k"  # noqa: S608 - a query of ours
+        old, new = described(cql, catalog=STATIC), described(f"{cql} AND c.x > 3", catalog=STATIC)
+        new["streams"][1]["columns"] = {"k": "int64", "x": "int64"}
+        assert len(obstacles(old, new)) == count
 
 
 def test_columns_that_come_and_go() -> None:

@@ -44,8 +44,12 @@ def test_spark_gives_the_answer_of_the_oracle(spark: SparkSession, tmp_path: Pat
     case = drawn(kind, seed)
     rng = random.Random(seed)
     tables = {name: as_table(name, table) for name, table in case.tables().items()}
-    query = bind(case.cql(), {name: Source(table.schema, TIME) for name, table in tables.items()})[0]
+    times = case.times()
+    query = bind(case.cql(), {name: Source(table.schema, times[name]) for name, table in tables.items()})[0]
     for name, table in tables.items():
+        if times[name] is None:
+            write_stream(tmp_path / "static" / name, [table])
+            continue
         in_order = table.take(pa.array(sorted(range(table.num_rows), key=lambda i, t=table: t[TIME][i].value or 0)))
         write_stream(tmp_path / "in" / name, cut(in_order, rng.choice([1, 2, 4])))
     running = FileRun(spark, tmp_path, case.cql())

@@ -16,6 +16,13 @@ def test_the_slowest_stream_decides() -> None:
     assert marks.advance(3) == 95
 
 
+def test_nothing_waits_for_a_static_relation() -> None:
+    marks = Watermarks((None, 5), idle_timeout=10)
+    marks.hear(1, 100, moment=1)
+    assert marks.advance(1) == 95
+    assert marks.advance(50) == 95
+
+
 def test_it_never_goes_back() -> None:
     marks = Watermarks((0,))
     marks.hear(0, 100, moment=1)

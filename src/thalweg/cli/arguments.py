@@ -15,6 +15,12 @@ SourceOption = Annotated[
         "--source", metavar="NAME=PATH", help="A stream: .parquet, .csv or .jsonl, a directory of them, or a glob."
     ),
 ]
+StaticOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--static", metavar="NAME=PATH", help="A static relation, read once: files as of --source, but without a time."
+    ),
+]
 TimeOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -65,6 +71,15 @@ def time_columns(values: Iterable[str], streams: Iterable[str]) -> Mapping[str, 
             raise typer.BadParameter(f"'{stream}' is no source; the sources are: {known}.", param_hint="--time")
     default = common[0] if common else "ts"
     return {stream: special.get(stream, default) for stream in streams}
+
+
+def static_relations(values: Iterable[str], streams: Iterable[str]) -> dict[str, str]:
+    """Where the static relations are, by name."""
+    relations = named(values, "--static", "sectors=sectors.csv")
+    for name in streams:
+        if name in relations:
+            raise typer.BadParameter(f"'{name}' is a stream already.", param_hint="--static")
+    return relations
 
 
 def switches(values: Iterable[str]) -> list[tuple[int, str]]:

@@ -1,4 +1,4 @@
-"""What ``--source`` and ``--sink`` of ``thalweg run`` stand for: files, or anything that Spark reads and writes.
+"""What sources, static relations and sinks of ``thalweg run`` are: files, or anything that Spark reads and writes.
 
 Files are read as ``thalweg replay`` reads them: text has no types, so they are inferred once, from the files that
 are there when the run begins, and a later value that does not fit is an error, not a NULL.
@@ -18,9 +18,11 @@ from thalweg.errors import InputError
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
     from pyspark.sql.types import DataType, StructType
+
+    Reader = DataStreamReader | DataFrameReader
 
 SOURCE_FORMS = "trades=trades/ or trades=rate:rowsPerSecond=1000"
 _SPARK = re.compile(r"(?P<format>[A-Za-z][\w.-]+):(?!//)(?P<options>.*)", re.DOTALL)
@@ -73,8 +75,16 @@ def parse_connector(text: str, option: str) -> Connector | None:
 def open_source(spark: SparkSession, stream: str, text: str, time: str) -> tuple[DataFrame, str]:
     """The stream that a ``--source`` names, and its event time column as the source spells it."""
     connector = Connector("rate", {}) if text == "rate" else parse_connector(text, "--source")
-    frame = _open_files(spark, text, time) if connector is None else _open_connector(spark, connector)
+    reader = spark.readStream
+    frame = _open_files(spark, reader, text, time) if connector is None else _open_connector(spark, reader, connector)
     return frame, _time_column(frame.columns, stream, text, time)
+
+
+def open_relation(spark: SparkSession, text: str) -> DataFrame:
+    """The static relation that a ``--static`` names."""
+    connector = parse_connector(text, "--static")
+    reader = spark.read
+    return _open_files(spark, reader, text, None) if connector is None else _open_connector(spark, reader, connector)
 
 
 def _time_column(columns: list[str], stream: str, text: str, time: str) -> str:
@@ -89,10 +99,10 @@ def _time_column(columns: list[str], stream: str, text: str, time: str) -> str:
     )
 
 
-def _open_connector(spark: SparkSession, connector: Connector) -> DataFrame:
+def _open_connector(spark: SparkSession, reader: Reader, connector: Connector) -> DataFrame:
     options = dict(connector.options)
     schema = options.pop("schema", None)
-    reader = spark.readStream.format(connector.format).options(**options)
+    reader = reader.format(connector.format).options(**options)
     if schema is not None:
         return reader.schema(schema).load()
     if connector.format in _FILE_FORMATS:
@@ -100,7 +110,7 @@ def _open_connector(spark: SparkSession, connector: Connector) -> DataFrame:
     return reader.load()
 
 
-def _open_files(spark: SparkSession, path: str, time: str) -> DataFrame:
+def _open_files(spark: SparkSession, reader: Reader, path: str, time: str | None) -> DataFrame:
     from thalweg.files import expand, format_of
 
     place = Path(path).expanduser().absolute()
@@ -116,7 +126,6 @@ def _open_files(spark: SparkSession, path: str, time: str) -> DataFrame:
             f"{path} holds files of several formats ({', '.join(sorted(forms))}). Choose one, as in '{path}/*.csv'."
         )
     (form,) = forms.values()
-    reader = spark.readStream
     if place.is_dir():
         reader = reader.option("pathGlobFilter", f"*{{{','.join(form.endings)}}}")
     elif place.is_file():  # Spark watches directories
@@ -135,7 +144,7 @@ def _open_files(spark: SparkSession, path: str, time: str) -> DataFrame:
     return frame.select(*(frame[f"`{name}`"].cast(kind).alias(name) for name, kind in columns.items()))
 
 
-def _inferred(files: list[Path], time: str) -> dict[str, DataType]:
+def _inferred(files: list[Path], time: str | None) -> dict[str, DataType]:
     """The columns of text files, with the types that ``replay`` gives them."""
     import pyarrow as pa
 

@@ -13,8 +13,10 @@ from thalweg.cli.arguments import (
     ScriptArgument,
     SourceOption,
     StatesChoice,
+    StaticOption,
     TimeOption,
     named,
+    static_relations,
     time_columns,
 )
 from thalweg.cli.console import output
@@ -34,6 +36,7 @@ SCHEMA_EXAMPLE = "trades='sym STRING, price DOUBLE, ts TIMESTAMP'"
 def explain(
     file: ScriptArgument,
     source: SourceOption = None,
+    static: StaticOption = None,
     schema: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=COLUMNS", help="A stream without data, as in trades='sym STRING, ts TIMESTAMP'."),
@@ -66,7 +69,8 @@ def explain(
     described = named(schema or [], "--schema", SCHEMA_EXAMPLE)
     for name in paths.keys() & described.keys():
         raise typer.BadParameter(f"'{name}' also has a --source, which has its own schema.", param_hint="--schema")
-    times = time_columns(time or [], [*paths, *described])
+    relations = static_relations(static or [], [*paths, *described])
+    times = {**time_columns(time or [], [*paths, *described]), **dict.fromkeys(relations)}
     schemas = {name: parse_schema(name, text) for name, text in described.items()}
     with failures(debug=debug) as report:
         from thalweg.cql import Source, bind
@@ -75,7 +79,7 @@ def explain(
         from thalweg.planning import plan_for
 
         cql = report.read_script(file)
-        tables = read_sources(paths, times)
+        tables = read_sources(paths | relations, times)
         schemas |= {name: table.schema for name, table in tables.items()}
         bound = _wanted(bind(cql, {name: Source(columns, times[name]) for name, columns in schemas.items()}), query)
         statistics = [statistics_of(each, tables) for each in bound]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from thalweg.cli.connectors import Sink, open_source
+from thalweg.cli.connectors import Sink, open_relation, open_source
 from thalweg.cli.console import diagnostics, grid, output, show
 from thalweg.cli.control import has_ended, write_about
 from thalweg.cli.progress import Follower, Totals, time_text
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A stream as the command line names it."""
+    """A stream as the command line names it; a static relation has neither time nor lateness."""
 
     source: str
-    time: str
-    lateness: str
+    time: str | None
+    lateness: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,10 @@ def prepare(
     app = App(spark, directory=directory)
     catalog = {}
     for stream, given in streams.items():
-        frame, time = open_source(app.spark, stream, given.source, given.time)
+        if given.time is None:
+            frame, time = open_relation(app.spark, given.source), None
+        else:
+            frame, time = open_source(app.spark, stream, given.source, given.time)
         app.stream(stream, frame, time=time, lateness=given.lateness)
         catalog[stream] = Source(to_arrow_schema(frame.schema, timezone="UTC"), time)
     (query,) = bind(text, catalog)

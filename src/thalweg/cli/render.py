@@ -71,7 +71,8 @@ def print_summary(console: Console, summary: Summary) -> None:
 def _live_keys(state: StateSize, summary: Summary) -> str:
     if state.live_keys is not None:
         return f"{state.live_keys:,}"
-    return "" if state.name in summary.tuples_in else "all"  # a base window is no cache
+    is_base = state.name in summary.tuples_in or state.name in summary.static
+    return "" if is_base else "all"  # a base window is no cache
 
 
 def cell(value: Any) -> str:

@@ -13,8 +13,10 @@ from thalweg.cli.arguments import (
     ScriptArgument,
     SourceOption,
     StatesChoice,
+    StaticOption,
     TimeOption,
     named,
+    static_relations,
     switches,
     time_columns,
 )
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 def replay(
     file: ScriptArgument,
     source: SourceOption = None,
+    static: StaticOption = None,
     time: TimeOption = None,
     plan: Annotated[
         str | None, typer.Option(metavar="PLAN", help='Initial plan, such as "(A B) C". Default: the planner picks.')
@@ -74,11 +77,16 @@ def replay(
     Results into a file, and another plan after 100,000 tuples:
       thalweg replay abc.cql --source A=a.csv --source B=b.csv --source C=c.csv \\
               --plan "(A B) C" --switch 100000:"(B C) A" --out results.parquet
+
+    \b
+    A stream joined with a table that stays as it is:
+      thalweg replay sectors.cql --source trades=trades.csv --static sectors=sectors.csv
     """  # noqa: D301 - \b keeps the line breaks of a paragraph
     paths = named(source or [], "--source", SOURCE_EXAMPLE)
     if not paths:
         raise typer.BadParameter(f"name the streams, as in --source {SOURCE_EXAMPLE}.", param_hint="--source")
-    times = time_columns(time or [], paths)
+    relations = static_relations(static or [], paths)
+    times = {**time_columns(time or [], paths), **dict.fromkeys(relations)}
     transitions = switches(switch or [])
     if late_out is not None and lateness is None:
         raise typer.BadParameter("without --lateness no row is late.", param_hint="--late-out")
@@ -101,7 +109,7 @@ def replay(
         )
         with activity() as doing:
             doing("reading the sources")
-            tables = read_sources(paths, times)
+            tables = read_sources(paths | relations, times)
         with progress_bar("replay") as progress:
             result = run(
                 cql, tables, time=times, options=options, transitions=transitions, query=query, progress=progress

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from thalweg.cli.arguments import DebugOption, ScriptArgument, StatesChoice, named, time_columns
+from thalweg.cli.arguments import DebugOption, ScriptArgument, StatesChoice, named, static_relations, time_columns
 from thalweg.cli.connectors import SOURCE_FORMS, Sink, parse_sink
 from thalweg.cli.console import activity
 from thalweg.cli.failures import failures
@@ -31,6 +31,10 @@ def run(
             help="A stream: a directory, file or glob of .parquet, .csv or .jsonl; rate:rowsPerSecond=N; "
             "or FORMAT:key=value,key=value for any source of Spark.",
         ),
+    ] = None,
+    static: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=SOURCE", help="A static relation, read once at the start: files, or FORMAT:..."),
     ] = None,
     sink: Annotated[
         str,
@@ -113,6 +117,10 @@ def run(
       thalweg run ab.cql --source A=rate:rowsPerSecond=1000 --source B=rate
 
     \b
+    A stream joined with a table, which is read again at every start:
+      thalweg run sectors.cql --source trades=trades/ --static sectors=sectors.csv
+
+    \b
     Any source of Spark, with its options and, where it needs them, columns:
       --source "A=kafka:kafka.bootstrap.servers=host:9092,subscribe=trades"
       --source "A=json:path=in/,maxFilesPerTrigger=9,schema=k BIGINT, ts TIMESTAMP"
@@ -120,6 +128,7 @@ def run(
     sources = named(source or [], "--source", SOURCE_FORMS)
     if not sources:
         raise typer.BadParameter(f"name the streams, as in --source {SOURCE_FORMS}.", param_hint="--source")
+    relations = static_relations(static or [], sources)
     times = time_columns(time or [], sources)
     lags = _lateness(lateness or [], sources)
     if once and trigger is not None:
@@ -134,6 +143,7 @@ def run(
         pace = _pace(trigger, once=once)
         into = parse_sink(sink)
         streams = {stream: Stream(given, times[stream], lags[stream]) for stream, given in sources.items()}
+        streams |= {relation: Stream(given, None, None) for relation, given in relations.items()}
         with _places(into, checkpoint, directory) as places:
             log = None if debug else places.commands / "spark.log"
             told = log if places.lasting else None

@@ -66,7 +66,7 @@ def _bind_join(statement: Statement, select: ContinuousSelect, expressions: Expr
     is_current = output is Output.DSTREAM or aggregation is not None
     scope = expressions.scope
     written = written_windows(expressions, [select.args.get("window")] * len(scope.streams), required=False)
-    derives = len(scope.streams) > 1 or not is_current
+    derives = sum(not stream.is_static for stream in scope.streams) > 1 or not is_current
     time_frame = frame(expressions, written, split.bounds, scope.source.of(select), derives=derives)
     return Query(
         name=statement.name,

@@ -8,7 +8,8 @@ Windows and interval predicates are both bounds on differences of event times:
 tuple: ``t_y - t_x <= w - 1`` for every y. A system of such bounds is a weighted graph. Its
 shortest paths are the tightest bounds that follow from all of them together, and
 a negative cycle means that no result can exist. A stream without a window gets the least
-one that loses nothing: as long as the latest partner that the bounds allow.
+one that loses nothing: as long as the latest partner that the bounds allow. Nothing of a static relation comes after
+anything: ``t_relation - t_x <= 0``.
 """
 
 from __future__ import annotations
@@ -33,6 +34,11 @@ class Bound:
 def window_bounds(streams: int, stream: int, width_us: int, why: str = "") -> list[Bound]:
     """The bounds that a window of ``width_us`` puts on what comes after its stream's tuple."""
     return [Bound(stream, other, width_us - 1, why) for other in range(streams) if other != stream]
+
+
+def static_bounds(streams: int, relation: int) -> list[Bound]:
+    """The bounds on a static relation, which was there before every tuple."""
+    return [Bound(other, relation, 0) for other in range(streams) if other != relation]
 
 
 def closure(streams: int, bounds: Sequence[Bound]) -> Differences:

@@ -26,6 +26,10 @@ from thalweg.errors import BindError, UnsupportedError
 def bind_difference(statement: Statement, tree: Difference, scope: Scope, types: Types) -> Query:
     """Bind ``SELECT ... EXCEPT SELECT ...``."""
     branches: Sequence[ContinuousSelect] = [tree.this, *tree.expressions]
+    if scope.streams[0].is_static:
+        what = f"EXCEPT starts from '{scope.streams[0].alias}', a static relation"
+        hint = "Its rows come at no time, so none could enter. Only what is subtracted can be static."
+        raise UnsupportedError(what, scope.source.of(scope.streams[0].item), hint)
     lists: list[list[Item]] = []
     split = Split()
     for position, branch in enumerate(branches):

@@ -286,7 +286,8 @@ class Splitter:
     # Bounds on event times
 
     def _is_event_time(self, side: Side) -> bool:
-        return side.expression == self._scope.column(side.stream, self._scope.streams[side.stream].time)
+        time = self._scope.streams[side.stream].time
+        return time is not None and side.expression == self._scope.column(side.stream, time)
 
     def _bound(
         self, left: Side, right: Side, op: str, offset: int, written: exp.Expression, *, absolute: bool = False

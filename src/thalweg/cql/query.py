@@ -70,7 +70,8 @@ class StreamRef:
         alias: the name that the query uses for it.
         stream: the name of the source.
         schema: the columns of the source.
-        time: the source's event time column.
+        time: the source's event time column; None for a static relation, whose rows came before
+            everything and are alive for ever.
         window: which of its tuples are alive.
         retention_us: how long after its time a tuple can still find partners that
             arrive later: the window, or less if interval predicates say so
@@ -86,11 +87,16 @@ class StreamRef:
     alias: str
     stream: str
     schema: pa.Schema
-    time: str
+    time: str | None
     window: Window
     retention_us: int | None
     selection: exp.Expression | None = None
     freshness_us: int | None = None
+
+    @property
+    def is_static(self) -> bool:
+        """Whether this is a static relation."""
+        return self.time is None
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,11 +25,12 @@ from thalweg.errors import BindError
 class Source:
     """What is known of a registered stream: its columns, and which of them is the event time.
 
-    The event time is a timestamp, a date, or an integer of microseconds.
+    The event time is a timestamp, a date, or an integer of microseconds. What has none (``time=None``) is a
+    static relation: rows that came before everything and stay.
     """
 
     schema: pa.Schema
-    time: str
+    time: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +40,19 @@ class NamedStream:
     alias: str
     stream: str
     schema: pa.Schema
-    time: str
+    time: str | None
     item: StreamItem
+
+    @property
+    def is_static(self) -> bool:
+        """Whether this is a static relation."""
+        return self.time is None
 
 
 def open_streams(
     items: Sequence[StreamItem], catalog: Mapping[str, Source], source: SourceText
 ) -> tuple[NamedStream, ...]:
-    """Look up the streams of a query in the catalog."""
+    """Look up the streams of a query in the catalog; at least one of them is more than a static relation."""
     streams: list[NamedStream] = []
     for item in items:
         name = match_name(item.name, catalog)
@@ -63,20 +69,36 @@ def open_streams(
             if other.alias.lower() == alias_name.lower():
                 hint = f"Give each its own alias: {item.name} AS {alias_name}2."
                 raise BindError(f"two streams are called '{alias_name}'", source.of(alias or item), hint)
-        schema = catalog[name].schema
-        _check_schema(name, catalog[name], source, item)
-        time = match_name(catalog[name].time, schema.names)
-        streams.append(NamedStream(alias_name, name, schema, time or catalog[name].time, item))
+        time = _checked_time(name, catalog[name], source, item)
+        streams.append(NamedStream(alias_name, name, catalog[name].schema, time, item))
+        if time is None:
+            _check_static(streams[-1], source)
+    if all(stream.is_static for stream in streams):
+        what = "the query reads nothing but static relations, so that no result would ever come"
+        raise BindError(what, source.of(items[0]), "Join them with a stream.")
     return tuple(streams)
 
 
-def _check_schema(name: str, stream: Source, source: SourceText, item: StreamItem) -> None:
+def _check_static(relation: NamedStream, source: SourceText) -> None:
+    """A static relation has no time for windows and freshness to count in."""
+    window = relation.item.args.get("window")
+    what = f"'{relation.alias}' is a static relation, whose rows are alive for ever"
+    if window is not None:
+        raise BindError(f"{what}, and has a window", source.of(window), "Remove the window.")
+    if relation.item.args.get("freshness") is not None:
+        raise BindError(f"{what}, and has a FRESHNESS", source.of(relation.item), "Remove it.")
+
+
+def _checked_time(name: str, stream: Source, source: SourceText, item: StreamItem) -> str | None:
+    """The event time column as the source spells it, once its columns have been looked at."""
     seen: dict[str, str] = {}
     for column in stream.schema.names:
         twin = seen.setdefault(column.lower(), column)
         if twin is not column:
             what = f"stream '{name}' has two columns called '{twin}' and '{column}'"
             raise BindError(what, source.of(item), "Names are compared without regard to case; rename one.")
+    if stream.time is None:
+        return None
     time = match_name(stream.time, stream.schema.names)
     if time is None:
         columns = shorten(", ".join(stream.schema.names), 200)
@@ -86,6 +108,7 @@ def _check_schema(name: str, stream: Source, source: SourceText, item: StreamIte
     if not (pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_integer(kind)):
         what = f"the event time '{time}' of stream '{name}' is of type {describe(kind)}"
         raise BindError(what, source.of(item), "It must be a timestamp, a date or an integer of microseconds.")
+    return time
 
 
 def match_name(name: str, names: Iterable[str]) -> str | None:

@@ -7,11 +7,20 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from thalweg.cql.constraints import Bound, Differences, closure, contradiction, latest_partner, window_bounds
+from thalweg.cql.constraints import (
+    Bound,
+    Differences,
+    closure,
+    contradiction,
+    latest_partner,
+    static_bounds,
+    window_bounds,
+)
 from thalweg.cql.durations import format_interval
 from thalweg.cql.expressions import Expressions
 from thalweg.cql.nodes import StreamWindow
 from thalweg.cql.query import RangeWindow, RowsWindow, Window
+from thalweg.cql.scope import NamedStream
 from thalweg.cql.types import canonical
 from thalweg.errors import BindError, Location
 
@@ -39,10 +48,13 @@ class TimeFrame:
 def written_windows(
     expressions: Expressions, defaults: Sequence[StreamWindow | None], *, required: bool
 ) -> list[Window | None]:
-    """The windows that the text gives; ``defaults`` are those of WINDOW clauses."""
+    """The windows that the text gives; ``defaults`` are those of WINDOW clauses. Static relations are unbounded."""
     scope = expressions.scope
     windows: list[Window | None] = []
     for position, stream in enumerate(scope.streams):
+        if stream.is_static:
+            windows.append(RangeWindow(None))
+            continue
         node: StreamWindow | None = stream.item.args.get("window") or defaults[position]
         if node is None and required:
             raise missing_window(expressions, position)
@@ -73,7 +85,9 @@ def frame(
     streams = expressions.scope.streams
     bounds = list(predicates)
     for position, window in enumerate(written):
-        if isinstance(window, RangeWindow) and window.width_us is not None:
+        if streams[position].is_static:
+            bounds += static_bounds(len(streams), position)
+        elif isinstance(window, RangeWindow) and window.width_us is not None:
             why = f"[RANGE {format_interval(window.width_us).upper()}] of {streams[position].alias}"
             bounds += window_bounds(len(streams), position, window.width_us, why)
     clash = contradiction(len(streams), bounds)
@@ -97,7 +111,8 @@ def missing_window(expressions: Expressions, position: int, differences: Differe
     stream = streams[position]
     location = expressions.scope.source.of(stream.item)
     hint = f"Write {stream.alias} [RANGE 10 SECONDS]"
-    if differences is not None and _bounds_anything(differences) and None in differences[position]:
+    unbounded = differences is not None and _bounds_anything(differences, streams) and None in differences[position]
+    if differences is not None and unbounded and stream.time is not None:
         other = streams[differences[position].index(None)]
         what = f"stream '{stream.alias}' has no window, and nothing bounds how long after it '{other.alias}' may come"
         is_number = pa.types.is_integer(canonical(stream.schema.field(stream.time).type))
@@ -109,5 +124,6 @@ def missing_window(expressions: Expressions, position: int, differences: Differe
     )
 
 
-def _bounds_anything(differences: Differences) -> bool:
-    return any(limit is not None for x, row in enumerate(differences) for y, limit in enumerate(row) if x != y)
+def _bounds_anything(differences: Differences, streams: Sequence[NamedStream]) -> bool:
+    moving = [position for position, stream in enumerate(streams) if not stream.is_static]
+    return any(differences[x][y] is not None for x in moving for y in moving if x != y)

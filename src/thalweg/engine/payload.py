@@ -125,16 +125,19 @@ class Payload:
 
     def is_due(self, held: int) -> bool:
         """Whether a good part of what is kept may be done with, if ``held`` rows are needed."""
-        return sum(chunk.count for chunk in self._chunks) > held + max(held // _LARGE_CHUNKS, _SMALL_CHUNK)
+        return self._count() > _tolerable(held) + _SMALL_CHUNK
 
     def retain(self, rows: Int64s) -> None:
-        """Let go of chunks with none of these rows; if most of the rest is done with too, keep these rows alone."""
+        """Let go of chunks with none of these rows; if too much of the rest is done with, keep these rows alone."""
         rows = np.unique(rows)
         ends = [(chunk, *np.searchsorted(rows, [chunk.first, chunk.end])) for chunk in self._chunks]
         needed = [(chunk, rows[start:end]) for chunk, start, end in ends if start < end]
         self._place([chunk for chunk, _ in needed])
-        if sum(chunk.count for chunk in self._chunks) > 2 * len(rows) + _SMALL_CHUNK:
+        if self._count() > _tolerable(len(rows)):
             self._place([self._merged([chunk.only(mine) for chunk, mine in needed])])
+
+    def _count(self) -> int:
+        return sum(chunk.count for chunk in self._chunks)
 
     def take(self, column: str, rows: Int64s) -> pa.Array:
         """The values of a column in these rows; of a dictionary column, what its codes stand for."""
@@ -171,7 +174,7 @@ class Payload:
 
     def _merge(self) -> None:
         """Merge the newest chunks while none of them is more than twice as large as those after it together."""
-        limit = max(_SMALL_CHUNK, sum(chunk.count for chunk in self._chunks) // _LARGE_CHUNKS)
+        limit = max(_SMALL_CHUNK, self._count() // _LARGE_CHUNKS)
         start = len(self._chunks) - 1
         count = self._chunks[start].count
         while start and (older := self._chunks[start - 1].count) < 2 * count and older + count <= limit:
@@ -195,6 +198,11 @@ class Payload:
     def _files(self, files: Sequence[tuple[int, int, int, Path]]) -> None:
         mapped = {chunk.path: chunk for chunk in self._chunks if chunk.path is not None}
         self._place([mapped.get(file[-1]) or _Chunk(*file[:-1], path=file[-1]) for file in files])
+
+
+def _tolerable(held: int) -> int:
+    """How many rows may be kept where so many are needed."""
+    return held + held // 2 + _SMALL_CHUNK
 
 
 def _decoded(table: pa.Table) -> pa.Table:

@@ -107,17 +107,18 @@ def _stream(stream: StreamRef, position: int, statistics: Statistics) -> Facts:
     return {
         "alias": stream.alias,
         "stream": stream.stream,
+        "static": stream.is_static,
         "time": stream.time,
-        "window": _window_text(window),
-        "window_kind": "range" if is_range else "rows",
+        "window": "static relation, read once" if stream.is_static else _window_text(window),
+        "window_kind": "static" if stream.is_static else "range" if is_range else "rows",
         "width_us": window.width_us if isinstance(window, RangeWindow) else None,
         "rows": None if isinstance(window, RangeWindow) else window.rows,
         "derived": isinstance(window, RangeWindow) and window.derived,
-        "grows_for_ever": is_range and _width(stream) is None,
+        "grows_for_ever": is_range and _width(stream) is None and not stream.is_static,
         "retention_us": retention,
         "retention": None if retention is None else _length(retention),
         "freshness_us": stream.freshness_us,
-        "rate": statistics.rates[position],
+        "rate": 0.0 if stream.is_static else statistics.rates[position],
         "tuples": statistics.windows[position],
     }
 

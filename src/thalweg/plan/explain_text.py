@@ -15,7 +15,7 @@ _CHANGES = {"ISTREAM": "enter", "DSTREAM": "leave"}
 def lay_out(facts: Facts) -> str:
     """Sections from what is asked to how it runs and what that costs."""
     output = f"{facts['output']}: results as they {_CHANGES[facts['output']]}"
-    what = f"join of {len(facts['streams'])} streams" if len(facts["streams"]) > 1 else "window over one stream"
+    what = _what(facts["streams"])
     if facts["kind"] == "difference":
         first, *others = (stream["alias"] for stream in facts["streams"])
         what = f"difference: {first} minus {' and '.join(others)}"
@@ -29,11 +29,19 @@ def lay_out(facts: Facts) -> str:
     if facts["plan"] is not None:
         lines += _section(f"plan  {facts['plan']['text']}", _plan(facts))
         lines += _section("what a new tuple does", _programs(facts))
-        lines += _section(f"cost  {_cost_line(facts['cost'])}", _cost_table(facts["cost"]))
+        lines += _section(f"cost  {_cost_line(facts['cost'])}", _cost_table(facts))
         lines += _section("why", _why(facts))
     if facts["buckets"] is not None:
         lines += _section("buckets", iter(facts["buckets"]["text"]))
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _what(inputs: Sequence[Facts]) -> str:
+    static = sum(each["static"] for each in inputs)
+    if len(inputs) == 1:
+        return "window over one stream"
+    streams = "1 stream" if len(inputs) == static + 1 else f"{len(inputs) - static} streams"
+    return f"join of {streams}" + (f" and {static} static relation{'s' if static > 1 else ''}" if static else "")
 
 
 def _section(title: str, content: Iterator[str]) -> list[str]:
@@ -44,18 +52,25 @@ def _section(title: str, content: Iterator[str]) -> list[str]:
 def _streams(facts: Facts) -> Iterator[str]:
     rows = []
     for stream in facts["streams"]:
-        window = stream["window"] + (", derived from the interval predicates" if stream["derived"] else "")
+        name = stream["stream"] if stream["stream"] != stream["alias"] else ""
+        if stream["static"]:
+            rows.append((stream["alias"], name, stream["window"], "", f"~{count(stream['tuples'])} tuples"))
+            continue
+        window = stream["window"] + (f", {_derivation(stream)}" if stream["derived"] else "")
         if stream["grows_for_ever"]:
             window += ": this state grows for ever"
         elif stream["retention_us"] is not None and not stream["derived"] and _shorter(stream):
             window += f", kept for {stream['retention']}: interval predicates need no more"
         if stream["freshness_us"] is not None:
             window += f", FRESHNESS {format_interval(stream['freshness_us'])}"
-        name = stream["stream"] if stream["stream"] != stream["alias"] else ""
         rows.append(
             (stream["alias"], name, window, f"~{count(stream['rate'])}/s", f"~{count(stream['tuples'])} tuples")
         )
     yield from _table(rows, right=(3, 4))
+
+
+def _derivation(stream: Facts) -> str:
+    return "derived: no later tuple needs it" if stream["width_us"] == 1 else "derived from the interval predicates"
 
 
 def _shorter(stream: Facts) -> bool:
@@ -145,7 +160,10 @@ def _method(tree: Facts) -> str:
 
 def _programs(facts: Facts) -> Iterator[str]:
     rows = []
+    static = {stream["alias"] for stream in facts["streams"] if stream["static"]}
     for head, steps in facts["programs"].items():
+        if head in static:
+            continue
         parts = [head]
         for step in steps:
             how = f"by {', '.join(step['key'])}" if step["key"] else "by nested loop"
@@ -164,9 +182,12 @@ def _cost_line(cost: Facts) -> str:
     return f"about {duration(cost['per_tuple'])} per tuple: {busy} at {count(cost['rate'])} tuples/s{states}"
 
 
-def _cost_table(cost: Facts) -> Iterator[str]:
+def _cost_table(facts: Facts) -> Iterator[str]:
     rows = [("", "window", "probing", "storing", "results", "total")]
-    for alias, head in cost["heads"].items():
+    static = {stream["alias"] for stream in facts["streams"] if stream["static"]}
+    for alias, head in facts["cost"]["heads"].items():
+        if alias in static:
+            continue
         parts = (head[part] for part in ("base", "probing", "storing", "results", "total"))
         rows.append((alias, *(f"{work(part)}" for part in parts)))
     yield from _table(rows, right=(1, 2, 3, 4, 5))

@@ -113,7 +113,8 @@ class Partitioning:
     """A grid of buckets, and what each stream knows of it.
 
     Attributes:
-        kind: ``key``: every stream knows the one axis, nothing is copied; ``hypercube``: several axes, or streams
+        kind: ``key``: every stream knows the one axis, no tuple is copied (only static relations, if they do not know
+            it); ``hypercube``: several axes, or streams
             that are copied, and some axis of keys; ``grid``: axes of rows alone; ``single``: one bucket.
         buckets: how many there are, the product of the shares.
         reason: why it is so, in one sentence.
@@ -190,7 +191,10 @@ class _Candidate(NamedTuple):
 
 
 def choose_partitioning(query: Query, buckets: int, rates: Sequence[float] | None = None) -> Partitioning:
-    """Spread a query over at most ``buckets`` buckets; ``rates`` are the streams' relative ones (None: equal)."""
+    """Spread a query over at most ``buckets`` buckets.
+
+    ``rates`` are the streams' relative ones; None: equal, and nothing for static relations, which are copied once.
+    """
     if not 1 <= buckets <= MOST_BUCKETS:
         raise OptionError(f"buckets is {buckets}. Use a whole number from 1 to {MOST_BUCKETS}.")
     weights = _weights(query, rates)
@@ -217,7 +221,7 @@ def choose_partitioning(query: Query, buckets: int, rates: Sequence[float] | Non
 
 
 def _kind(query: Query, axes: Sequence[_Candidate]) -> Kind:
-    if len(axes) == 1 and len(axes[0].known) == len(query.streams):
+    if len(axes) == 1 and all(s in axes[0].known or stream.is_static for s, stream in enumerate(query.streams)):
         return "grid" if _ROW in axes[0].known.values() else "key"
     return "hypercube" if any(axis.classes for axis in axes) else "grid"
 
@@ -237,7 +241,8 @@ def describe(query: Query, partitioning: Partitioning) -> tuple[str, ...]:
 
 
 def _weights(query: Query, rates: Sequence[float] | None) -> Floats:
-    weights = np.ones(len(query.streams)) if rates is None else np.asarray(rates, np.float64)
+    assumed = [0.0 if stream.is_static else 1.0 for stream in query.streams]
+    weights = np.asarray(assumed if rates is None else rates, np.float64)
     if weights.shape != (len(query.streams),) or not np.isfinite(weights).all() or (weights < 0).any():
         what = f"rates are {weights.tolist()}, which is not one number from 0 for each of {', '.join(query.aliases)}"
         raise PlanError(f"{what}. Give one per stream, in the order of FROM.")
@@ -468,7 +473,9 @@ def _reason(query: Query, kind: Kind, axes: Sequence[Axis], candidates: Sequence
     labels = [_label(query, candidate) for candidate in candidates]
     if kind == "key":
         together = " hashed together" if len(axes[0].classes) > 1 else ""
-        return f"all tuples that must meet agree on {labels[0]}{together}, so none is copied"
+        copied = [stream.alias for s, stream in enumerate(query.streams) if s not in candidates[0].known]
+        static = f"; every bucket has all of {' and '.join(copied)}, static" if copied else ""
+        return f"all tuples that must meet agree on {labels[0]}{together}, so none is copied{static}"
     if len(query.streams) == 1:
         return "one stream, whose tuples need not meet"
     shares = ", ".join(f"{axis.share} by {label}" for axis, label in zip(axes, labels, strict=True))

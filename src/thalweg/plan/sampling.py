@@ -101,10 +101,12 @@ def rates(samples: Sequence[StreamSample]) -> tuple[float, ...]:
 def window_size(sample: StreamSample, stream: StreamRef, rate: float, seen: float) -> float:
     """The tuples that a window holds: as many as were ``seen``, on average, if the sample is all there is.
 
-    The windows at the beginning of a stream are not full yet: there, what they will hold.
+    The windows at the beginning of a stream are not full yet: there, what they will hold. Of a static relation, all.
     """
     if sample.total is None:
         return seen
+    if stream.is_static:
+        return sample.total
     widths = [w for w in (_width(stream), stream.retention_us) if w is not None]
     full = [rate * min(widths) / MICROSECONDS] if widths else []
     if not isinstance(stream.window, RangeWindow):

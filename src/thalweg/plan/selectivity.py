@@ -63,7 +63,8 @@ def is_time(query: Query, operand: Operand) -> bool:
     expression = operand.expression
     while isinstance(expression, exp.Cast | exp.Paren):
         expression = expression.this
-    return isinstance(expression, exp.Column) and expression.name.lower() == query.streams[operand.stream].time.lower()
+    time = query.streams[operand.stream].time
+    return time is not None and isinstance(expression, exp.Column) and expression.name.lower() == time.lower()
 
 
 def _difference_below(bound: float, left: Spread, right: Spread) -> float:

@@ -44,6 +44,12 @@ DEFAULT_PARTITIONS = 100
 UNBOUNDED_TUPLES = 1_000_000.0
 """Stand-in for the size of an UNBOUNDED window: as many tuples as a stream may have brought when the plan matters."""
 
+STATIC_RATE = 1e-6
+"""Stand-in for the rate of a static relation, which has none: so low that what it would cost never decides a plan."""
+
+STATIC_TUPLES = 10_000.0
+"""Rows of a static relation about which nothing is known: relations to look things up in are small beside streams."""
+
 LEAST_WINDOW, MOST_WINDOW = 1e-3, 1e9
 """Bounds of the size that is assumed for a window: [NOW] holds hardly anything, and nothing holds more than memory."""
 
@@ -154,7 +160,10 @@ class Statistics:
         (over all the classes that two streams share, as in a composite key).
         """
         passing = [DEFAULT_SELECTION if stream.selection is not None else 1.0 for stream in query.streams]
-        rates = tuple(DEFAULT_RATE * share for share in passing)
+        rates = tuple(
+            STATIC_RATE if stream.is_static else DEFAULT_RATE * share
+            for stream, share in zip(query.streams, passing, strict=True)
+        )
         windows = tuple(_assumed_window(s, share) for s, share in zip(query.streams, passing, strict=True))
         lifetimes = [1e6 * window / rate for window, rate in zip(windows, rates, strict=True)]
         distinct = tuple(_assumed_distinct(query, cls, windows) for cls in range(len(query.classes)))
@@ -168,11 +177,13 @@ class Statistics:
         """What a bounded look at the rows says; what they leave open is as in :meth:`default`."""
         if len(samples) != len(query.streams):
             raise PlanError(f"query '{query.name}' joins {len(query.streams)} streams, not the {len(samples)} sampled")
-        moments = sampling.instants(samples)
+        moving = [s for s, stream in enumerate(query.streams) if not stream.is_static]
+        moments = sampling.instants([samples[s] for s in moving])
         if not moments:
             return Statistics.default(query)
         looks = [[sampling.contents(*pair, at) for pair in zip(samples, query.streams, strict=True)] for at in moments]
-        rates = sampling.rates(samples)
+        measured = dict(zip(moving, sampling.rates([samples[s] for s in moving]), strict=True))
+        rates = tuple(measured.get(s, STATIC_RATE) for s in range(len(samples)))
         seen = [sum(look[s].size for look in looks) / len(looks) for s in range(len(samples))]
         sizes = map(sampling.window_size, samples, query.streams, rates, seen)
         windows = tuple(min(max(size, LEAST_WINDOW), MOST_WINDOW) for size in sizes)
@@ -195,7 +206,9 @@ def _positive(what: str, values: Iterable[float]) -> None:
 def _assumed_window(stream: StreamRef, share: float) -> float:
     """The size of a window from its definition and the assumed rate."""
     window = stream.window
-    if isinstance(window, RangeWindow):
+    if stream.is_static:
+        size = STATIC_TUPLES
+    elif isinstance(window, RangeWindow):
         widths = [w for w in (window.width_us, stream.retention_us) if w is not None]
         size = DEFAULT_RATE * min(widths) / 1e6 if widths else UNBOUNDED_TUPLES
     else:

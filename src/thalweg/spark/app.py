@@ -22,8 +22,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StringType, StructField, StructType
 
 from thalweg import cql as language
-from thalweg.cql.query import Query
-from thalweg.engine.expressions import plain_column
+from thalweg.cql.query import Query, StreamRef
+from thalweg.engine.expressions import ColumnKey, plain_column
 from thalweg.engine.results import TIME
 from thalweg.errors import InputError, OptionError, QueryError, ThalwegError
 from thalweg.options import Options
@@ -38,6 +38,7 @@ from thalweg.spark.compatibility import description
 from thalweg.spark.division import Division, divide
 from thalweg.spark.operator import EMITTED, BucketOperator
 from thalweg.spark.packing import MOMENT, PACKED, PASSES, Packer, T, hash_column, time_column, unpacker
+from thalweg.spark.relations import Broadcasted, Relations, relation_blob
 from thalweg.spark.resident import Spec
 from thalweg.spark.session import local_session
 
@@ -49,7 +50,7 @@ _METRICS = "buckets"
 class _Stream:
     frame: DataFrame
     schema: pa.Schema
-    time: str
+    time: str | None
     lateness: str | None
 
 
@@ -78,20 +79,15 @@ class App:
         self.directory = Path(directory or _temporary_directory())
         self._streams: dict[str, _Stream] = {}
 
-    def stream(self, name: str, df: DataFrame, *, time: str, lateness: str | None = None) -> App:
+    def stream(self, name: str, df: DataFrame, *, time: str | None = None, lateness: str | None = None) -> App:
         """Name a streaming DataFrame, its event time column, and how far its rows may be out of order.
 
         Without a ``lateness`` that of the query's options holds, and without that one, none: "0 seconds".
+
+        A batch DataFrame has neither: it is a static relation, whose rows came before everything and stay. It
+        is read once, by :meth:`sql`.
         """
-        if not df.isStreaming:
-            raise InputError(f"stream '{name}' is a batch DataFrame. Read it with spark.readStream.")
-        if time not in df.columns:
-            raise InputError(
-                f"stream '{name}' has no column '{time}' to take its event time from. "
-                f"Its columns are {', '.join(df.columns)}."
-            )
-        if lateness is not None:
-            interval_option("lateness", lateness)
+        _check_times(name, df, time, lateness)
         for field in df.schema:
             if isinstance(field.dataType, StringType) and field.dataType.collation != "UTF8_BINARY":
                 raise InputError(
@@ -170,7 +166,11 @@ class App:
         plan_for(query, Statistics.default(query), options.plan, options.states)  # what is wrong with it is said now
         partitioning = self._partitioning(query, options)
         keys = bucket_keys(partitioning.buckets)
-        packed = [self._packed(division, stream, partitioning, keys, options) for stream in range(len(query.streams))]
+        packed = [
+            self._packed(division, stream, ref.time, partitioning, keys, options)
+            for stream, ref in enumerate(query.streams)
+            if ref.time is not None
+        ]
         packed.append(control.commands(self.spark, self.directory / "control", keys))
         spec = Spec(
             identity=uuid.uuid4().hex,
@@ -178,9 +178,12 @@ class App:
             query=division.inside,
             partitioning=partitioning,
             lateness=tuple(
-                interval_option("lateness", self._streams[ref.stream].lateness or options.lateness or "0 seconds")
+                None
+                if ref.is_static
+                else interval_option("lateness", self._streams[ref.stream].lateness or options.lateness or "0 seconds")
                 for ref in query.streams
             ),
+            relations=self._relations(division, partitioning),
             idle_timeout=None
             if options.idle_timeout is None
             else interval_option("idle_timeout", options.idle_timeout),
@@ -199,27 +202,40 @@ class App:
         )
         return self._answer(division, emitted)
 
+    def _relations(self, division: Division, partitioning: Partitioning) -> Relations | None:
+        """The static relations of a query, read now, for all workers."""
+        collected = {}
+        for stream, inside in enumerate(division.inside.streams):
+            if inside.is_static:
+                known = self._streams[inside.stream]
+                selection, names = division.filters[stream], _names(inside, known)
+                frame = known.frame if selection is None else known.frame.where(sql.column(selection, names))
+                rows = frame.select(*self._columns(division, stream, partitioning)).toArrow()
+                collected[stream] = relation_blob(rows, inside.schema, partitioning, stream)
+        return Broadcasted.of(self.spark.sparkContext.broadcast(collected)) if collected else None
+
     def _packed(
-        self, division: Division, stream: int, partitioning: Partitioning, keys: tuple[int, ...], options: Options
+        self,
+        division: Division,
+        stream: int,
+        event_time: str,
+        partitioning: Partitioning,
+        keys: tuple[int, ...],
+        options: Options,
     ) -> DataFrame:
         """The rows of a stream, packed for the buckets."""
         inside = division.inside.streams[stream]
         known = self._streams[inside.stream]
-        names = {(inside.alias, name): name for name in known.schema.names}
-        kind = known.schema.field(known.time).type
-        time = time_column(known.time, kind)
-        columns = [_microseconds(sql.quoted(known.time), kind).alias(T)] if time == T else []
+        kind = known.schema.field(event_time).type
+        time = time_column(event_time, kind)
+        columns = [_microseconds(sql.quoted(event_time), kind).alias(T)] if time == T else []
         if options.idle_timeout is not None:
             columns.append(F.unix_micros(F.current_timestamp()).alias(MOMENT))
         selection = division.filters[stream]
         if selection is not None:
-            columns.append(F.coalesce(sql.column(selection, names), F.lit(False)).alias(PASSES))
-        for axis, coordinate in enumerate(partitioning.known(stream)):
-            columns.append(self._hash(division, stream, coordinate, names).alias(hash_column(axis)))
-        columns += [sql.quoted(name) for name in known.schema.names]
-        for name, expression in division.computed[stream].items():
-            computed = sql.column(expression, names).cast(sql.spark_type(inside.schema.field(name).type))
-            columns.append(computed.alias(name))
+            passes = sql.column(selection, _names(inside, known))
+            columns.append(F.coalesce(passes, F.lit(False)).alias(PASSES))
+        columns += self._columns(division, stream, partitioning)
         packer = Packer(
             stream=stream,
             schema=pa.schema([*([pa.field(T, pa.int64())] if time == T else []), *inside.schema]),
@@ -229,6 +245,21 @@ class App:
             route_rejected=options.late_rows == "table",
         )
         return known.frame.select(*columns).mapInArrow(packer.__call__, PACKED)
+
+    def _columns(self, division: Division, stream: int, partitioning: Partitioning) -> list[Column]:
+        """What a bucket, and the way to it, need of a row: its hashes, its own columns, and computed ones."""
+        inside = division.inside.streams[stream]
+        known = self._streams[inside.stream]
+        names = _names(inside, known)
+        columns = [
+            self._hash(division, stream, coordinate, names).alias(hash_column(axis))
+            for axis, coordinate in enumerate(partitioning.known(stream))
+        ]
+        columns += [sql.quoted(name) for name in known.schema.names]
+        for name, expression in division.computed[stream].items():
+            computed = sql.column(expression, names).cast(sql.spark_type(inside.schema.field(name).type))
+            columns.append(computed.alias(name))
+        return columns
 
     def _hash(self, division: Division, stream: int, coordinate: Coordinate, names: dict[Any, str]) -> Column:
         ref = division.query.streams[stream]
@@ -258,6 +289,28 @@ class App:
         for predicate in division.where:
             rows = rows.where(sql.column(predicate, names))
         return rows.select(*(_output(p.expression, p.type, names, rows).alias(p.name) for p in division.select))
+
+
+def _check_times(name: str, df: DataFrame, time: str | None, lateness: str | None) -> None:
+    """A stream has an event time, a static relation has none."""
+    if not df.isStreaming and (time is not None or lateness is not None):
+        what = f"time='{time}'" if time is not None else f"lateness='{lateness}'"
+        raise InputError(
+            f"'{name}' is a batch DataFrame, so a static relation, and its rows have no event time. "
+            f"Leave out {what}, or read it as a stream with spark.readStream."
+        )
+    columns = f"Its columns are {', '.join(df.columns)}."
+    if df.isStreaming and time is None:
+        raise InputError(f"stream '{name}' has no event time. Say in which column it is with time=... {columns}")
+    if time is not None and time not in df.columns:
+        raise InputError(f"stream '{name}' has no column '{time}' to take its event time from. {columns}")
+    if lateness is not None:
+        interval_option("lateness", lateness)
+
+
+def _names(inside: StreamRef, known: _Stream) -> dict[ColumnKey, str]:
+    """How the columns of a stream are called in Spark, by how a bound query calls them."""
+    return {(inside.alias, name): name for name in known.schema.names}
 
 
 def _output(expression: Any, kind: pa.DataType, names: Mapping[Any, str], rows: DataFrame) -> Column:

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from thalweg.cql.query import Query, RangeWindow, StreamRef
 from thalweg.engine.bucket import Bucket
+from thalweg.engine.instants import NEVER
 from thalweg.engine.kernels.join import Int64s
 from thalweg.spark.packing import blob, event_times, time_column, unblob
 
@@ -221,7 +222,9 @@ class Chunks:
 
 
 def times_of(ref: StreamRef, table: pa.Table) -> Int64s:
-    """The event times of rows of a stream."""
+    """The event times of rows of a stream; those of a static relation were there before everything."""
+    if ref.time is None:
+        return np.full(table.num_rows, NEVER, np.int64)
     times: Int64s = event_times(table, time_column(ref.time, ref.schema.field(ref.time).type)).to_numpy()
     return times
 

@@ -3,7 +3,8 @@
 Durable are the rows of the base windows, in their buckets. So a query can go on from a checkpoint if the rows
 that it needs are there, where it looks for them, and if it has nothing more to say about what was already said. For
 an ISTREAM join, the SELECT list and the residual predicates may change, and windows may shrink. Aggregates, DSTREAM and
-EXCEPT speak of results that were emitted before, so what decides those must stay.
+EXCEPT speak of results that were emitted before, so what decides those must stay. Static relations are read again
+at every start: nothing of them is durable.
 """
 
 from __future__ import annotations
@@ -94,6 +95,12 @@ _FIXED = {
 
 def _stream_obstacles(before: Description, now: Description, *, lasting: bool) -> list[str]:
     alias = now["alias"]
+    was_static, is_static = before["time"] is None, now["time"] is None
+    if was_static != is_static:
+        kinds = ("a static relation", "a stream")
+        return [f"{alias} was {kinds[not was_static]} and is now {kinds[not is_static]}"]
+    if is_static and not lasting:
+        return []
     found = []
     for part, what in {"time": "event time", "selection": "selection"}.items():
         if before[part] != now[part]:

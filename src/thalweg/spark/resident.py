@@ -23,7 +23,7 @@ from thalweg.cql.query import Query
 from thalweg.engine.batch import Batch
 from thalweg.engine.bucket import Bucket, open_bucket
 from thalweg.engine.image import mark_dirty, read_image, write_image
-from thalweg.engine.instants import FOREVER
+from thalweg.engine.instants import FOREVER, NEVER
 from thalweg.engine.join import Work
 from thalweg.engine.kernels.join import Int64s
 from thalweg.engine.sampling import SAMPLE_ROWS, sample
@@ -39,6 +39,7 @@ from thalweg.spark.chunks import Chunks, Log, times_of
 from thalweg.spark.commands import parse_command
 from thalweg.spark.compatibility import Description, obstacles
 from thalweg.spark.packing import blob, unblob
+from thalweg.spark.relations import Relations, rows_of_bucket
 from thalweg.spark.side_output import LATE, NO_TIME, KeptOut
 from thalweg.spark.watermarks import Watermarks
 
@@ -60,7 +61,8 @@ class Spec:
         created: when; commands that are older are not meant for it.
         query: the query inside the operator.
         partitioning: how its tuples are spread over buckets.
-        lateness: for each stream, in microseconds.
+        lateness: for each stream, in microseconds; None for a static relation.
+        relations: the rows of the static relations, if there are any.
         idle_timeout: see :class:`Watermarks`.
         plan: the initial plan as text, if the user gave one.
         states: which states to keep.
@@ -73,7 +75,8 @@ class Spec:
     created: str
     query: Query
     partitioning: Partitioning
-    lateness: tuple[int, ...]
+    lateness: tuple[int | None, ...]
+    relations: Relations | None
     idle_timeout: int | None
     plan: str | None
     states: States
@@ -136,8 +139,9 @@ class Resident:
         resident = Resident(spec, number)
         resident._recall(record)
         resident._open()
-        tables = resident._chunks.read(log)
-        if not resident._load(tables):
+        tables, relations = resident._chunks.read(log), resident._relations()
+        if not resident._load(tables, relations):
+            resident._begin_with(relations)
             for watermark, group in resident._chunks.batches(tables):
                 resident._replay(group, watermark)
             # Batches without rows may have moved time on.
@@ -182,18 +186,32 @@ class Resident:
         self._marks.restore(known["marks"])
         self._chunks.restore(known["chunks"])
 
-    def _load(self, tables: Mapping[tuple[int, int], pa.Table]) -> bool:
+    def _load(self, tables: Mapping[tuple[int, int], pa.Table], relations: Mapping[int, pa.Table]) -> bool:
         """Put the rows of all chunks into the windows at once, if the bucket can do that."""
-        batches: list[Batch | None] = []
-        for stream in range(len(self.spec.query.streams)):
-            mine = [table for (_, owner), table in sorted(tables.items()) if owner == stream]
-            batches.append(self._rows_of(stream, pa.concat_tables(mine)) if mine else None)
+        parts: dict[int, list[pa.Table]] = {stream: [table] for stream, table in relations.items()}
+        for (_, stream), table in sorted(tables.items()):
+            parts.setdefault(stream, []).append(table)
+        streams = range(len(self.spec.query.streams))
+        batches = [self._rows_of(s, pa.concat_tables(parts[s])) if s in parts else None for s in streams]
         return self.bucket.load(batches, self._watermark)
 
     def _replay(self, tables: Mapping[int, pa.Table], watermark: int) -> None:
         """Take rows again whose results were emitted before."""
         self._take(tables, watermark)
         for _ in self._answers(watermark):
+            pass
+
+    def _relations(self) -> dict[int, pa.Table]:
+        """The rows of static relations that belong into this bucket, by stream."""
+        if self.spec.relations is None:
+            return {}
+        return rows_of_bucket(self.spec.relations, self.spec.partitioning, self._number)
+
+    def _begin_with(self, relations: Mapping[int, pa.Table]) -> None:
+        """Offer static relations to a new engine, before everything else. They are no part of the log."""
+        streams = range(len(self.spec.query.streams))
+        self.bucket.offer([self._rows_of(s, relations[s]) if s in relations else None for s in streams], NEVER)
+        for _ in self.bucket.advance():
             pass
 
     @property
@@ -242,7 +260,9 @@ class Resident:
         with clock("decode"):
             tables, late, late_rows = self._decode(arriving)
         if self._bucket is None:
-            self._choose_plan(tables)
+            relations = self._relations()
+            self._choose_plan({**tables, **relations})
+            self._begin_with(relations)
         refused = [reason for command in sorted(arriving.commands) if (reason := self._obey(command))]
         now = max((moment for _, _, moment in arriving.news), default=0) or None
         if self._wakes:

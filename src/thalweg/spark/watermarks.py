@@ -18,7 +18,7 @@ class Watermarks:
     checkpoint, so a batch that is run again comes to the same result.
 
     Attributes:
-        lateness: for each stream, in microseconds.
+        lateness: for each stream, in microseconds; None for a static relation, which nothing waits for.
         idle_timeout: in microseconds, or None.
         newest: the newest event time of each stream.
         spoke: when each stream was last heard of.
@@ -26,7 +26,7 @@ class Watermarks:
 
     """
 
-    lateness: tuple[int, ...]
+    lateness: tuple[int | None, ...]
     idle_timeout: int | None = None
     newest: list[int | None] = field(default_factory=list)
     spoke: list[int | None] = field(default_factory=list)
@@ -55,7 +55,7 @@ class Watermarks:
         active = [
             NEVER if newest is None else newest - late
             for newest, late, spoke in zip(self.newest, self.lateness, self.spoke, strict=True)
-            if not self._idle(spoke, moment)
+            if late is not None and not self._idle(spoke, moment)
         ]
         if active:
             self.watermark = max(self.watermark, min(active))
