@@ -32,10 +32,6 @@ HOST = "127.0.0.1"
 MASTER, WORKER = "org.apache.spark.deploy.master.Master", "org.apache.spark.deploy.worker.Worker"
 EXECUTOR = "CoarseGrainedExecutorBackend"
 
-pytestmark = pytest.mark.skipif(
-    "THALWEG_SOAK" not in os.environ, reason="a cluster takes minutes to do this: make soak"
-)
-
 Processes = list[subprocess.Popen[bytes]]
 
 
@@ -87,7 +83,14 @@ def await_port(port: int) -> None:
 
 def on(root: Path, url: str) -> None:
     given = json.loads((root / "job.json").read_text())
-    settings = {"spark.master": url, "spark.executor.memory": "512m", "spark.executor.cores": "1"}
+    settings = {
+        "spark.master": url,
+        "spark.executor.memory": "512m",
+        "spark.executor.cores": "1",
+        # What a dead executor had to offer is given up soon.
+        "spark.shuffle.io.maxRetries": "1",
+        "spark.shuffle.io.retryWait": "1s",
+    }
     (root / "job.json").write_text(json.dumps({**given, "settings": settings}))
 
 

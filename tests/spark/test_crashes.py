@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from tests.spark.jobs import JOIN, RUNNING_SUM, await_batch, compare, is_worker, prepare, processes_of, start
 
-KILLS = int(os.environ.get("THALWEG_KILLS", "2"))
+KILLS = int(os.environ.get("THALWEG_KILLS", "5"))
 """Of each kind; with two queries whose drivers are killed, twice as many drivers."""
 
 
