@@ -21,6 +21,8 @@ from tests.properties.sketch import Sketch, a_sketch
 
 WindowKind = Literal["range", "now", "unbounded", "rows", "partition"]
 RANGES: tuple[WindowKind, ...] = ("range",) * 14 + ("unbounded", "now")
+MIGRATIONS = ("jisc", "jisc", "moving_state", "parallel_track", "parallel_track_printed")
+"""The policies under which the answer stays what it is."""
 ALL_WINDOWS: tuple[WindowKind, ...] = ("range",) * 5 + ("rows",) * 5 + ("partition",) * 4 + ("unbounded", "now")
 
 
@@ -69,6 +71,7 @@ def cases(draw: Any, profile: Profile) -> Case:
         lateness=pick.one(2, 0, 1, 4) * sketch.clock.unit if profile.lateness else None,
         states=pick.one("all", "none", "auto"),
         batch_size=pick.one(65_536, 1, 2, 7, 16),
+        migration=pick.one(*MIGRATIONS) if profile.transitions else "jisc",
         **lists,
     )
     return planned(pick, case, profile)

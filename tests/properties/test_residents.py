@@ -58,7 +58,8 @@ def check(case: Case, rng: random.Random) -> None:
     coming.sort(key=lambda row: row[0])
     texts = [text for text in (case.plan, *(text for _, text in case.transitions)) if text is not None]
     partitioning = choose_partitioning(query, rng.choice([1, 2, 5, 12]))
-    spec = simulated_spec(query, partitioning, [disorder] * len(streams), case.plan, case.states)
+    lateness = [disorder] * len(streams)
+    spec = simulated_spec(query, partitioning, lateness, case.plan, case.states, case.migration)
     answers = [query.schema.empty_table()]
     with tempfile.TemporaryDirectory() as directory:
         running = SimulatedQuery(spec, partitioning, rng, Path(directory), troubled=rng.choice([0.0, 0.2, 0.5]))
