@@ -22,10 +22,10 @@ class Options:
         plan: the initial plan as text, e.g. ``"((A B) C) D"``; None lets the planner pick.
         states: which intermediate states of a tree are kept: ``"all"`` (a pipeline), ``"none"``
             (an M-Join), or ``"auto"``: those that the cost model expects to earn their keep.
-        migration: how a join changes its plan. ``"jisc"``: what the new plan lacks is computed when something asks for it, so
-            that the output never stalls. ``"moving_state"``: all of it at once, before the next tuple. ``"parallel_track"``:
-            both plans run until the old one has nothing of its own to say. The answer is the same. Two more are
-            for study: ``"parallel_track_printed"`` and ``"jisc_printed"``, of which the latter loses results.
+        migration: how a join changes its plan. ``"jisc"``: what the new plan lacks is computed when something asks
+            for it, so that the output never stalls. ``"moving_state"``: all of it at once, before the next tuple.
+            ``"parallel_track"``: both plans run until the old one has nothing of its own to say. The answer is the
+            same. Two more are for study: ``"parallel_track_printed"``, and ``"jisc_printed"``, which loses results.
         batch_size: tuples handed to the engine at once. The answer does not depend on it.
             Large enough that the cost of a call disappears, small enough that a batch
             and its results stay in the processor's cache.

@@ -59,10 +59,14 @@ class Feeder:
     def feed(self, events: Sequence[Event]) -> None:
         """Events in total order."""
         self.joiner.offer(words(self.query, events, self._rows))
-        for s, ref in enumerate(self.query.streams):
-            self._rows[s] += sum(event[0] == ref.alias for event in events)
+        self.skip(events)
         for block in self.joiner.advance():
             self.results.update(tuple(map(int, row[2:])) for row in block)
+
+    def skip(self, events: Sequence[Event]) -> None:
+        """Number what follows as if these had been fed."""
+        for s, ref in enumerate(self.query.streams):
+            self._rows[s] += sum(event[0] == ref.alias for event in events)
 
     def states(self) -> dict[str, int | None]:
         """The live keys of each kept state; None where all are."""

@@ -220,8 +220,10 @@ def run(setting: Setting, rng: random.Random, migration: Migration = "jisc") -> 
 @settings(max_examples=400, deadline=None, print_blob=True)
 @given(seed=st.integers(0, 2**32))
 def test_any_plan_and_any_changes_give_the_naive_answer(small: bool, seed: int) -> None:
-    """``tight``: stores start with room for two, and the output for one, so that all of them run full; and whatever is done from
-    time to time is done all the time."""
+    """``tight``: stores start with room for two, and the output for one, so that all of them run full.
+
+    And what is otherwise done from time to time is done all the time.
+    """
     rng = random.Random(seed)
     setting = random_setting(rng)
     with pytest.MonkeyPatch.context() as patch:

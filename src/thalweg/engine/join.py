@@ -98,7 +98,8 @@ class JoinEngine:
     them; :meth:`transition` at any point between two calls of advance.
 
     ``completion`` says how states of a new plan get the entries that they lack: when a probe asks for their key
-    (``jisc``), all at once (``moving_state``), or, for study alone, as JISC's procedure 1 is printed, which loses results.
+    (``jisc``), all at once (``moving_state``), or, for study alone, as JISC's procedure 1 is printed, which loses
+    results.
     """
 
     __image__: ClassVar = (
@@ -303,7 +304,7 @@ class JoinEngine:
         return rows
 
     def count_before(self, rows: k.Int64s) -> int:
-        """How many tuples and entries of states are, or hold, a tuple with a lesser row number than its stream's here."""
+        """How many tuples, and entries of states that hold one, have a lesser row number than their stream's here."""
         return k.count_before(self._memory.words, self._tables, rows, self.watermark)
 
     def oldest_rows(self) -> list[int]:
@@ -344,9 +345,9 @@ class JoinEngine:
         nothing is missing.
 
         This is safe at any time (JISC 4.1): a tuple goes all the way before the next one is taken, so no queue
-        holds results of the old plan, and tuples that were offered but not taken run under the new one. Nothing has
-        to be removed through incomplete states either (JISC 4.2): an entry knows its expiry, and is passed over when that
-        has come, whether or not the states below ever held a part of it.
+        holds results of the old plan, and tuples that were offered but not taken run under the new one. Nothing
+        has to be removed through incomplete states either (JISC 4.2): an entry knows its expiry, and is passed over
+        when that has come, whether or not the states below ever held a part of it.
         """
         programs = compile_programs(plan, self.graph, rank, fills=self._completion == "moving_state")
         assembly = assemble(programs, self.layouts)
@@ -677,7 +678,8 @@ class JoinEngine:
 
         Keys that no single stream carries are not looked for: such a state stays as it is.
         """
-        for index in sorted(np.flatnonzero(self._states[:, k.N_LIVE] > 0), key=lambda i: len(self._nodes[i])):
+        begun = np.flatnonzero(self._states[:, k.N_LIVE] > 0).tolist()
+        for index in sorted(begun, key=lambda i: len(self._nodes[i])):
             row = self._states[index]
             carrier = self._carrier(index) if row[k.N_COMPLETE] == k.INCOMPLETE else None
             if carrier is None:

@@ -4,12 +4,12 @@ The answer is the same under every policy but the last; they differ in when the 
 
 ``jisc``
     States of the new plan alone start with every key absent; a probe completes the key it asks for (JISC 4). The
-    output never stalls, and what nobody asks for is never computed.
+    output never stalls.
 ``moving_state``
-    All states of the new plan are computed before the next tuple is taken (JISC 3.2). Simple; the output stalls meanwhile.
+    All states of the new plan are computed before the next tuple is taken (JISC 3.2). The output stalls meanwhile.
 ``parallel_track``
-    The new plan starts empty, and both run until the old one holds no tuple from before (JISC 3.3). The output does not stall,
-    but every tuple is processed once per plan. In unbounded windows the old plan never ends.
+    The new plan starts empty, and both run until the old one holds no tuple from before (JISC 3.3). The output
+    does not stall, but every tuple is processed once per plan. In unbounded windows the old plan never ends.
 ``parallel_track_printed``
     The same as it is usually described: duplicates are found by hashing results, and whether the old plan may
     end by walking through its states from time to time. For comparison.
@@ -35,9 +35,9 @@ from thalweg.plan.tree import Plan
 class Joiner(Protocol):
     """What a bucket needs of whatever joins its tuples; its class also declares what of it lasts in an image.
 
-    Calls, over and over: :meth:`offer` tuples, :meth:`advance` through them, :meth:`take_deaths`. A change of plan takes
-    place between two tuples: whatever was taken before it has gone all the way, so that it is safe at any
-    time between two calls of :meth:`advance` (JISC 4.1), and offered tuples that were not taken yet run under the new plan.
+    Calls, over and over: :meth:`offer` tuples, :meth:`advance` through them, :meth:`take_deaths`. A change of plan
+    takes place between two tuples: whatever was taken before it has gone all the way, so that it is safe at any time
+    between two calls of :meth:`advance` (JISC 4.1); offered tuples that were not taken yet run under the new plan.
     """
 
     @property

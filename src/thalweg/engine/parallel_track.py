@@ -1,8 +1,8 @@
-"""Parallel Track: the old plan and the new one run side by side until the old one has nothing of its own to say (JISC 3.3).
+"""Parallel Track: old and new plan run side by side until the old one has nothing of its own to say (JISC 3.3).
 
 Design
-    Each plan is a *track*: an engine that gets every tuple since the change that began it. A change begins a track that is
-    empty, so it needs no state of another; changes that come quickly make more than two.
+    Each plan is a *track*: an engine that gets every tuple since the change that began it. A change begins a track
+    that is empty, so it needs no state of another; changes that come quickly make more than two.
 
     Tuples are numbered as they arrive, and engines see these numbers in the place of row numbers. A result whose
     oldest component arrived between the starts of two tracks can be found by all tracks up to the older of
@@ -93,7 +93,15 @@ class Numbers:
 class ParallelTrack:
     """See :class:`thalweg.engine.migration.Joiner` for the order of calls."""
 
-    __image__: ClassVar = ("_tracks", "_numbers", "_deaths", "_ended", "_tuples", "_checked", "_duplicates")
+    __image__: ClassVar[tuple[str, ...]] = (
+        "_tracks",
+        "_numbers",
+        "_deaths",
+        "_ended",
+        "_tuples",
+        "_checked",
+        "_duplicates",
+    )
     _stretch = _STRETCH
 
     def __init__(self, query: Query, plan: Plan, rank: Rank | None = None) -> None:

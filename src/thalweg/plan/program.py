@@ -49,7 +49,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Steps that extend a tuple of ``head``; or that compute entries of ``head``'s state, from the classes ``given``."""
+    """Steps that extend a tuple of ``head``, or compute entries of ``head``'s state from the classes ``given``."""
 
     head: Node
     steps: tuple[Step, ...]
@@ -140,7 +140,7 @@ class _Compiler:
         return Program(join.node, tuple(steps), self.keys[join.node])
 
     def _fill(self, join: Join) -> Program:
-        """What a new tuple of one stream does, for every tuple in its window, up to this join and for its state alone."""
+        """What a new tuple of a stream does up to this join, for every tuple in its window and this state alone."""
         children = sorted((join.left, join.right), key=lambda child: len(child.node))
         stream = min(children[0].node)
         scan = Step(frozenset((stream,)), (), (), (), None)
