@@ -19,9 +19,10 @@ from tests.properties.plans import a_plan
 from tests.properties.predicates import EdgeKind, edges, interval, residual, selection
 from tests.properties.sketch import Sketch, a_sketch
 
+Migration = Literal["jisc", "moving_state", "parallel_track", "parallel_track_printed", "jisc_printed"]
 WindowKind = Literal["range", "now", "unbounded", "rows", "partition"]
 RANGES: tuple[WindowKind, ...] = ("range",) * 14 + ("unbounded", "now")
-MIGRATIONS = ("jisc", "jisc", "moving_state", "parallel_track", "parallel_track_printed")
+MIGRATIONS: tuple[Migration, ...] = ("jisc", "jisc", "moving_state", "parallel_track", "parallel_track_printed")
 """The policies under which the answer stays what it is."""
 ALL_WINDOWS: tuple[WindowKind, ...] = ("range",) * 5 + ("rows",) * 5 + ("partition",) * 4 + ("unbounded", "now")
 
