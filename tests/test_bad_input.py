@@ -122,6 +122,8 @@ def test_transitions_that_cannot_happen() -> None:
 def test_options_that_do_not_exist_or_fit() -> None:
     fails(OptionError, "unknown option 'plann'. Did you mean 'plan'?", options={"plann": "a b"})
     fails(OptionError, "option states is one of auto, all, none, not 'some'", options={"states": "some"})
+    known = "jisc, moving_state, parallel_track, parallel_track_printed, jisc_printed"
+    fails(OptionError, f"option migration is one of {known}, not 'lazy'", options={"migration": "lazy"})
     fails(OptionError, "option batch_size is a number of tuples, at least 1, not 0", options={"batch_size": 0})
     with pytest.raises(OptionError, match="option lateness is '2 fortnights': unknown unit of time 'fortnights'"):
         run(TEXT, STREAMS, options={"lateness": "2 fortnights"})

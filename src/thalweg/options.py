@@ -5,11 +5,12 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from thalweg.errors import OptionError
 
 States = Literal["auto", "all", "none"]
+Migration = Literal["jisc", "moving_state", "parallel_track", "parallel_track_printed", "jisc_printed"]
 _MOST_BUCKETS = 4096
 
 
@@ -21,6 +22,10 @@ class Options:
         plan: the initial plan as text, e.g. ``"((A B) C) D"``; None lets the planner pick.
         states: which intermediate states of a tree are kept: ``"all"`` (a pipeline), ``"none"``
             (an M-Join), or ``"auto"``: those that the cost model expects to earn their keep.
+        migration: how a join changes its plan. ``"jisc"``: what the new plan lacks is computed when something asks
+            for it, so that the output never stalls. ``"moving_state"``: all of it at once, before the next tuple.
+            ``"parallel_track"``: both plans run until the old one has nothing of its own to say. The answer is the
+            same. Two more are for study: ``"parallel_track_printed"``, and ``"jisc_printed"``, which loses results.
         batch_size: tuples handed to the engine at once. The answer does not depend on it.
             Large enough that the cost of a call disappears, small enough that a batch
             and its results stay in the processor's cache.
@@ -40,6 +45,7 @@ class Options:
 
     plan: str | None = None
     states: States = "auto"
+    migration: Migration = "jisc"
     batch_size: int = 65_536
     lateness: str | None = None
     late_rows: Literal["count", "table"] = "count"
@@ -48,6 +54,7 @@ class Options:
 
     def __post_init__(self) -> None:
         _one_of("states", self.states, ("auto", "all", "none"))
+        _one_of("migration", self.migration, get_args(Migration))
         _one_of("late_rows", self.late_rows, ("count", "table"))
         if not isinstance(self.batch_size, int) or self.batch_size < 1:
             raise OptionError(f"option batch_size is a number of tuples, at least 1, not {self.batch_size!r}")

@@ -189,7 +189,8 @@ class _Replay:
         self.statistics = measured_statistics(self.query, self.arrivals)
         plan = self._plan(self.options.plan)
         payloads = [TablePayload(a.table) for a in self.arrivals]
-        bucket = open_bucket(self.query, plan, rank(self.graph, self.statistics), payloads)
+        ranked = rank(self.graph, self.statistics)
+        bucket = open_bucket(self.query, plan, ranked, payloads, self.options.migration)
         plans = [] if plan is None else [PlanUse(0, format_plan(plan, self.query.aliases))]
         tables = list(self._tables(bucket, plans, progress))
         answer = pa.concat_tables([self.query.schema.empty_table(), *tables])

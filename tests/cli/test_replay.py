@@ -61,6 +61,8 @@ class TestResults:
             ["--plan", "A: B C; B: A C; C: A B"],
             ["--plan", "(A B) C", "--switch", "4:(B C) A", "--switch", "5:(A C) B", "--states", "all"],
             ["--states", "none", "--batch-size", "1"],
+            ["--switch", "4:(B C) A", "--states", "all", "--migration", "moving_state"],
+            ["--switch", "4:(B C) A", "--states", "all", "--migration", "parallel_track"],
         ):
             result = thalweg("replay", shop / "abc.cql", *sources, *options, "--out", shop / "o.parquet")
             assert result.exit_code == 0, result.output

@@ -24,7 +24,9 @@ from thalweg.cql.query import (
     Theta,
 )
 from thalweg.engine.encoding import mix
-from thalweg.engine.join import JoinEngine
+from thalweg.engine.layout import layouts
+from thalweg.engine.migration import Joiner, open_joiner
+from thalweg.options import Migration
 from thalweg.plan.tree import Join, Leaf, LinearPlan, Plan, Tree, TreePlan, state_nodes
 
 OPERATORS = {
@@ -34,6 +36,10 @@ OPERATORS = {
     ">=": lambda a, b: a >= b,
     "<>": lambda a, b: a != b,
 }
+
+
+MIGRATIONS: tuple[Migration, ...] = ("jisc", "jisc", "moving_state", "parallel_track", "parallel_track_printed")
+"""The policies under which the answer stays what it is."""
 
 
 @dataclass
@@ -169,9 +175,9 @@ def _theta(theta: Theta, index: int, events: list[Tuple]) -> bool:
     return OPERATORS[theta.op](difference, theta.offset)
 
 
-def words(engine: JoinEngine, events: list[Tuple]) -> list[np.ndarray]:
+def words(query: Query, events: list[Tuple]) -> list[np.ndarray]:
     matrices = []
-    for s, layout in enumerate(engine.layouts):
+    for s, layout in enumerate(layouts(query)):
         mine = [e for e in events if e.stream == s]
         matrix = np.zeros((len(mine), layout.width), np.int64)
         for row, event in zip(matrix, mine, strict=True):
@@ -186,24 +192,27 @@ def words(engine: JoinEngine, events: list[Tuple]) -> list[np.ndarray]:
     return matrices
 
 
-def run(setting: Setting, rng: random.Random) -> tuple[Counter[tuple[int, ...]], JoinEngine]:
+def run(setting: Setting, rng: random.Random, migration: Migration = "jisc") -> tuple[Counter[tuple[int, ...]], Joiner]:
     """Batches cut anywhere, the plan changed anywhere."""
     n = len(setting.query.streams)
-    engine = JoinEngine(setting.query, random_plan(rng, n))
+    engine = open_joiner(setting.query, random_plan(rng, n), migration=migration)
     answer: Counter[tuple[int, ...]] = Counter()
     position = 0
     changes = rng.choice([0.0, 0.1, 0.6])
     while position < len(setting.tuples):
         end = min(len(setting.tuples), position + rng.randint(1, 20))
-        engine.offer(words(engine, setting.tuples[position:end]))
+        engine.offer(words(setting.query, setting.tuples[position:end]))
         while position < end:
             step = rng.randint(1, end - position)
             for block in engine.advance(step):
                 answer.update(tuple(int(x) for x in row[2:]) for row in block)
                 assert (np.diff(block[:, 0]) >= 0).all()
             position += step
-            if rng.random() < changes:
+            while rng.random() < changes:
                 engine.transition(random_plan(rng, n))
+            if rng.random() < 0.1:
+                engine.take_deaths()
+                engine.sizes()
     return answer, engine
 
 
@@ -211,14 +220,22 @@ def run(setting: Setting, rng: random.Random) -> tuple[Counter[tuple[int, ...]],
 @settings(max_examples=400, deadline=None, print_blob=True)
 @given(seed=st.integers(0, 2**32))
 def test_any_plan_and_any_changes_give_the_naive_answer(small: bool, seed: int) -> None:
-    """``tight``: stores start with room for two, and the output for one, so that all of them run full."""
+    """``tight``: stores start with room for two, and the output for one, so that all of them run full.
+
+    And what is otherwise done from time to time is done all the time.
+    """
     rng = random.Random(seed)
     setting = random_setting(rng)
     with pytest.MonkeyPatch.context() as patch:
         if small:
             patch.setattr("thalweg.engine.join._FIRST_CAPACITY", 2)
             patch.setattr("thalweg.engine.join._OUTPUT_BLOCK", rng.choice([1, 3, 50]))
-        answer, _ = run(setting, rng)
+            patch.setattr("thalweg.engine.join._STRETCH", rng.choice([1, 3, 10]))
+            patch.setattr("thalweg.engine.join._FEW_KEYS", rng.choice([0, 1, 16]))
+            patch.setattr("thalweg.engine.parallel_track._FIRST_SLOTS", 2)
+            patch.setattr("thalweg.engine.parallel_track.ParallelTrack._stretch", rng.choice([1, 5]))
+            patch.setattr("thalweg.engine.parallel_track.PrintedParallelTrack._stretch", rng.choice([1, 5]))
+        answer, _ = run(setting, rng, rng.choice(MIGRATIONS))
     assert answer == naive(setting)
 
 
@@ -231,14 +248,15 @@ def test_arrival_order_does_not_matter_within_the_watermark(seed: int) -> None:
         setting = random_setting(rng)
     lateness = rng.choice([0, 5, 200])
     arriving = sorted(setting.tuples, key=lambda e: e.time + rng.uniform(0, lateness))
-    engine = JoinEngine(setting.query, random_plan(rng, len(setting.query.streams)))
+    plan = random_plan(rng, len(setting.query.streams))
+    engine = open_joiner(setting.query, plan, migration=rng.choice(MIGRATIONS))
     answer: Counter[tuple[int, ...]] = Counter()
     position = 0
     while position < len(arriving):
         end = min(len(arriving), position + rng.randint(1, 15))
         watermark = min((e.time for e in arriving[end:]), default=2**62) - rng.choice([0, 0, 3])
         batch = sorted(arriving[position:end], key=lambda e: e.time)
-        engine.offer(words(engine, batch), watermark)
+        engine.offer(words(setting.query, batch), watermark)
         for block in engine.advance():
             answer.update(tuple(int(x) for x in row[2:]) for row in block)
         position = end

@@ -32,7 +32,11 @@ def answer(case: Case) -> pa.Table:
         case.tables(),
         time=case.times(),
         options=thalweg.Options(
-            plan=case.plan, states=case.states, batch_size=case.batch_size, lateness=case.lateness_text()
+            plan=case.plan,
+            states=case.states,
+            migration=case.migration,
+            batch_size=case.batch_size,
+            lateness=case.lateness_text(),
         ),
         transitions=list(case.transitions),
     )

@@ -19,8 +19,11 @@ from tests.properties.plans import a_plan
 from tests.properties.predicates import EdgeKind, edges, interval, residual, selection
 from tests.properties.sketch import Sketch, a_sketch
 
+Migration = Literal["jisc", "moving_state", "parallel_track", "parallel_track_printed", "jisc_printed"]
 WindowKind = Literal["range", "now", "unbounded", "rows", "partition"]
 RANGES: tuple[WindowKind, ...] = ("range",) * 14 + ("unbounded", "now")
+MIGRATIONS: tuple[Migration, ...] = ("jisc", "jisc", "moving_state", "parallel_track", "parallel_track_printed")
+"""The policies under which the answer stays what it is."""
 ALL_WINDOWS: tuple[WindowKind, ...] = ("range",) * 5 + ("rows",) * 5 + ("partition",) * 4 + ("unbounded", "now")
 
 
@@ -72,6 +75,7 @@ def cases(draw: Any, profile: Profile) -> Case:
         lateness=pick.one(2, 0, 1, 4) * sketch.clock.unit if profile.lateness else None,
         states=pick.one("all", "none", "auto"),
         batch_size=pick.one(65_536, 1, 2, 7, 16),
+        migration=pick.one(*MIGRATIONS) if profile.transitions else "jisc",
         **lists,
     )
     return planned(pick, case, profile)

@@ -106,7 +106,8 @@ class Host:
         self.bucket = self._buckets[0]
 
     def _open(self) -> Bucket:
-        return open_bucket(self._query, some_plan(self._query, self._case, self._rng))
+        plan = some_plan(self._query, self._case, self._rng)
+        return open_bucket(self._query, plan, migration=self._case.migration)
 
     def hand_over(self, stamp: str) -> None:
         if self._rng.random() < self._often:
@@ -149,9 +150,10 @@ def feed(host: Host, query: Query, case: Case, streams: list[Arrivals], rng: ran
         yield from bucket.advance()
         yield from bucket.settle(watermark)
         if query.kind == "join" and rng.random() < 0.3:
-            plan = some_plan(query, case, rng)
-            assert plan is not None
-            bucket.transition(plan)
+            for _ in range(rng.choice([1, 1, 2])):
+                plan = some_plan(query, case, rng)
+                assert plan is not None
+                bucket.transition(plan)
         host.hand_over(str(len(arriving)))
     yield from host.bucket.close()
 

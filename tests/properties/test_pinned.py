@@ -76,5 +76,17 @@ def test_pinned(name: str, states: Literal["all", "none", "auto"]) -> None:
     check(replace(PINNED[name], states=states))
 
 
+@pytest.mark.parametrize("migration", ["moving_state", "parallel_track", "parallel_track_printed"])
+def test_pinned_under_other_migrations(
+    migration: Literal["moving_state", "parallel_track", "parallel_track_printed"],
+) -> None:
+    check(replace(JISC_LOSS, states="all", migration=migration))
+
+
+def test_the_printed_procedure_loses_them() -> None:
+    with pytest.raises(AssertionError, match="4 rows expected; 2 missing, 0 too many"):
+        check(replace(JISC_LOSS, states="all", migration="jisc_printed"))
+
+
 def test_the_lost_results_are_expected() -> None:
     assert sum(expected(JISC_LOSS).values()) == 4

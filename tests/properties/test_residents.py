@@ -75,7 +75,7 @@ def check(case: Case, rng: random.Random) -> None:
     partitioning = choose_partitioning(query, rng.choice([1, 2, 5, 12]))
     lateness = [None if ref.is_static else disorder for ref in query.streams]
     relations = {s: tables[ref.stream] for s, ref in enumerate(query.streams) if ref.is_static}
-    spec = simulated_spec(query, partitioning, lateness, case.plan, case.states, relations)
+    spec = simulated_spec(query, partitioning, lateness, case.plan, case.states, case.migration, relations)
     answers = [query.schema.empty_table()]
     with tempfile.TemporaryDirectory() as directory:
         running = SimulatedQuery(spec, partitioning, rng, Path(directory), troubled=rng.choice([0.0, 0.2, 0.5]))

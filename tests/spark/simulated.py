@@ -21,7 +21,7 @@ from thalweg.cql.query import Query, StreamRef
 from thalweg.engine.expressions import Expressions, physical_names
 from thalweg.engine.instants import NEVER
 from thalweg.engine.interner import comparable
-from thalweg.options import States
+from thalweg.options import Migration, States
 from thalweg.plan.partitioning import Coordinate, Partitioning
 from thalweg.spark.compatibility import description
 from thalweg.spark.packing import MOMENT, Packer, T, hash_column, time_column, unblob
@@ -182,6 +182,7 @@ def simulated_spec(
     lateness: Sequence[int | None],
     plan: str | None,
     states: States,
+    migration: Migration = "jisc",
     relations: Mapping[int, pa.Table] | None = None,
 ) -> Spec:
     described = description(query, partitioning)
@@ -199,6 +200,7 @@ def simulated_spec(
         idle_timeout=None,
         plan=plan,
         states=states,
+        migration=migration,
         late_directory=None,
         described=described,
     )

@@ -38,6 +38,25 @@ class StatesChoice(StrEnum):
     NONE = "none"
 
 
+class MigrationChoice(StrEnum):
+    """Values of ``--migration``."""
+
+    JISC = "jisc"
+    MOVING_STATE = "moving_state"
+    PARALLEL_TRACK = "parallel_track"
+    PARALLEL_TRACK_PRINTED = "parallel_track_printed"
+    JISC_PRINTED = "jisc_printed"
+
+
+MigrationOption = Annotated[
+    MigrationChoice,
+    typer.Option(
+        help="How the plan is changed: on demand, all at once, or side by side with the old one. "
+        "The last two are for study; jisc_printed loses results."
+    ),
+]
+
+
 class ScaleChoice(StrEnum):
     """Values of ``--scale``."""
 

@@ -10,6 +10,8 @@ import typer
 
 from thalweg.cli.arguments import (
     DebugOption,
+    MigrationChoice,
+    MigrationOption,
     ScriptArgument,
     SourceOption,
     StatesChoice,
@@ -44,6 +46,7 @@ def replay(
     states: Annotated[
         StatesChoice, typer.Option(help="Which intermediate states to keep; auto: those that earn their keep.")
     ] = StatesChoice.AUTO,
+    migration: MigrationOption = MigrationChoice.JISC,
     lateness: Annotated[
         str | None,
         typer.Option(metavar="SPAN", help='How far rows may lag, as in "5 seconds". Default: no row is late.'),
@@ -103,6 +106,7 @@ def replay(
         options = Options(
             plan=plan,
             states=states.value,
+            migration=migration.value,
             lateness=lateness,
             late_rows="count" if late_out is None else "table",
             batch_size=Options().batch_size if batch_size is None else batch_size,

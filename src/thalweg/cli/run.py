@@ -12,7 +12,16 @@ from typing import Annotated, Any
 
 import typer
 
-from thalweg.cli.arguments import DebugOption, ScriptArgument, StatesChoice, named, static_relations, time_columns
+from thalweg.cli.arguments import (
+    DebugOption,
+    MigrationChoice,
+    MigrationOption,
+    ScriptArgument,
+    StatesChoice,
+    named,
+    static_relations,
+    time_columns,
+)
 from thalweg.cli.connectors import SOURCE_FORMS, Sink, parse_sink
 from thalweg.cli.console import activity
 from thalweg.cli.failures import failures
@@ -68,6 +77,7 @@ def run(
     states: Annotated[
         StatesChoice, typer.Option(help="Which intermediate states to keep; auto: those that earn their keep.")
     ] = StatesChoice.AUTO,
+    migration: MigrationOption = MigrationChoice.JISC,
     buckets: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Parts to divide the join into. Default: one for each core.")
     ] = None,
@@ -139,7 +149,13 @@ def run(
         from thalweg.options import Options
 
         text, name = choose(report.read_script(file), query)
-        options = Options(plan=plan, states=states.value, buckets=buckets, idle_timeout=idle_timeout)
+        options = Options(
+            plan=plan,
+            states=states.value,
+            migration=migration.value,
+            buckets=buckets,
+            idle_timeout=idle_timeout,
+        )
         pace = _pace(trigger, once=once)
         into = parse_sink(sink)
         streams = {stream: Stream(given, times[stream], lags[stream]) for stream, given in sources.items()}

@@ -65,6 +65,7 @@ def assemble(programs: Programs, layouts: Sequence[StreamLayout]) -> Assembly:
     nodes = tuple(sorted(programs.keys, key=sorted))
     index = {node: i for i, node in enumerate(nodes)}
     sequence = [*programs.heads, *(programs.completions[node] for node in nodes)]
+    sequence += [programs.fills[node] for node in nodes if programs.fills]
     paths = tuple(
         sorted({(next(iter(s.target)), s.key) for p in sequence for s in p.steps if len(s.target) == 1 and s.key})
     )
@@ -81,7 +82,7 @@ def assemble(programs: Programs, layouts: Sequence[StreamLayout]) -> Assembly:
         if len(program.head) == 1:
             binds = lists.add(_binds(program.head, known, layouts), width=3)
         else:
-            known |= set(programs.keys[program.head])
+            known |= set(program.given)
             binds = (0, 0)
         table.append([len(steps), len(program.steps), *binds, _straight(program, layouts)])
         steps += _steps(program, known, index, {path: i for i, path in enumerate(paths)}, layouts, lists)

@@ -20,6 +20,7 @@ from thalweg.engine.join_bucket import JoinBucket
 from thalweg.engine.kernels.join import Int64s
 from thalweg.engine.payload import Rows
 from thalweg.errors import PlanError
+from thalweg.options import Migration
 from thalweg.plan.program import Rank
 from thalweg.plan.tree import Plan
 
@@ -72,11 +73,15 @@ class Bucket(Protocol):
 
 
 def open_bucket(
-    query: Query, plan: Plan | None, rank: Rank | None = None, payloads: Sequence[Rows] | None = None
+    query: Query,
+    plan: Plan | None,
+    rank: Rank | None = None,
+    payloads: Sequence[Rows] | None = None,
+    migration: Migration = "jisc",
 ) -> Bucket:
     """A bucket for a query; ``payloads`` if the rows to come are all there already."""
     if query.kind == "difference":
         return DifferenceBucket(query, payloads)
     if plan is None:
         raise PlanError(f"query '{query.name}' needs a plan")
-    return JoinBucket(query, plan, rank, payloads)
+    return JoinBucket(query, plan, rank, payloads, migration)

@@ -25,6 +25,8 @@ _STALE = (AttributeError, ImportError, pickle.UnpicklingError)
 """What reading a cache raises that names things which no longer exist."""
 _PATIENCE_SECONDS = 1.5
 """Loading from the cache is faster than this; only compiling is not."""
+_KEYS = 600
+"""More than a new state has room for."""
 
 
 @functools.cache
@@ -69,10 +71,12 @@ def _rehearse() -> None:
 def _run_through(query: Query) -> None:
     trees = [parse_plan(text, query.aliases) for text in ("(a b) c", "(b c) a")]
     plans = [tree.keeping_all() for tree in trees if isinstance(tree, TreePlan)]
+    tuples = np.zeros((_KEYS, 4), np.int64)
+    tuples[:, 1] = tuples[:, 2] = np.arange(_KEYS)
     engine = JoinEngine(query, plans[0])
     for plan in (*plans, plans[0].keeping_none()):
         engine.transition(plan)
-        engine.offer([np.array([[0, 0, 7, 0][: layout.width]]) for layout in engine.layouts])
+        engine.offer([tuples[:, : layout.width] for layout in engine.layouts])
         for _ in engine.advance():
             pass
         engine.sizes()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -28,6 +28,13 @@ _FIRST_CAPACITY = 1 << 10
 """Tuples or entries that a new store has room for: a few pages, doubled on demand."""
 _OUTPUT_BLOCK = 1 << 15
 """Results per block: large enough that taking a block costs nothing, small enough for the cache."""
+_STRETCH = 1 << 13
+"""Tuples between two looks at the incomplete states: a look costs some microseconds."""
+_FEW_KEYS = 16
+"""So few absent keys are completed at once, however few are live: cheaper than looking again."""
+
+Completion = Literal["jisc", "jisc_printed", "moving_state"]
+"""How the states of a new plan get the entries that they lack; see :mod:`thalweg.engine.migration`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +65,20 @@ class Heads:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Work done since the start."""
+    """Work done since the start.
+
+    Attributes:
+        tuples: taken.
+        probes: lookups, of base windows and states.
+        candidates: that these looked at.
+        stored: entries put into states.
+        completions: keys of states that were completed because a probe, or the end of a migration, called for it.
+        results: emitted.
+        states_completed: states that began incomplete and became complete.
+        checked: results in which duplicates were looked for, by plans running side by side.
+        duplicates: found among those.
+
+    """
 
     tuples: int
     probes: int
@@ -66,6 +86,9 @@ class Work:
     stored: int
     completions: int
     results: int
+    states_completed: int = 0
+    checked: int = 0
+    duplicates: int = 0
 
 
 class JoinEngine:
@@ -73,6 +96,10 @@ class JoinEngine:
 
     Calls come in this order, over and over: :meth:`offer` new tuples, :meth:`advance` through
     them; :meth:`transition` at any point between two calls of advance.
+
+    ``completion`` says how states of a new plan get the entries that they lack: when a probe asks for their key
+    (``jisc``), all at once (``moving_state``), or, for study alone, as JISC's procedure 1 is printed, which loses
+    results.
     """
 
     __image__: ClassVar = (
@@ -92,7 +119,15 @@ class JoinEngine:
         "_horizon",
     )
 
-    def __init__(self, query: Query, plan: Plan, rank: Rank | None = None, *, timed: bool = True) -> None:
+    def __init__(
+        self,
+        query: Query,
+        plan: Plan,
+        rank: Rank | None = None,
+        *,
+        timed: bool = True,
+        completion: Completion = "jisc",
+    ) -> None:
         self.graph = JoinGraph.of(query)
         self.layouts: tuple[StreamLayout, ...] = layouts(query)
         self._memory = Memory()
@@ -101,6 +136,7 @@ class JoinEngine:
         self._streams = np.zeros((n, k.STREAM_FIELDS), np.int64)
         self._horizon = FOREVER
         self._timed = timed
+        self._completion = completion
         self._straight = False
         self._partitions = [0] * n
         self._links: list[dict[tuple[int, ...], int]] = [{} for _ in range(n)]
@@ -116,7 +152,7 @@ class JoinEngine:
             self._streams[stream, k.S_LIFETIME] = layout.lifetime
             self._streams[stream, k.S_ROWS] = layout.rows
             self._streams[stream, k.S_MASK] = _FIRST_CAPACITY - 1
-        self._assembly: Assembly = assemble(Programs((), {}, {}), self.layouts)
+        self._assembly: Assembly = assemble(Programs((), {}, {}, {}), self.layouts)
         self._states = np.zeros((0, k.STATE_FIELDS), np.int64)
         self.transition(plan, rank)
 
@@ -156,8 +192,12 @@ class JoinEngine:
             self._window(stream)[: len(held), : layout.width] = held
             row[k.S_OLDEST], row[k.S_NEXT] = 0, len(held)
             self._index(stream)
-        self._states[:, k.N_COMPLETE] = 0
         self._horizon = min(watermark, FOREVER - 1)
+        self._frames.registers[k.R_WATERMARK] = self._horizon
+        for row in self._states:
+            self._open_directory(row)
+        if self._completion == "moving_state":
+            self._fill_states()
 
     def advance(self, limit: int | None = None) -> Iterator[k.Int64s]:
         """Process up to ``limit`` of the offered tuples; yields blocks of results.
@@ -170,28 +210,35 @@ class JoinEngine:
         end = np.iinfo(np.int64).max if limit is None else done + limit
         crowded, burst = False, 1
         while True:
-            left = end - int(self._counters[k.C_TUPLES])
-            stop, store = self._run(min(left, burst) if crowded else left, straight=self._straight and not crowded)
-            if crowded and stop == k.FINISHED and left > burst:
+            done = int(self._counters[k.C_TUPLES])
+            left = end - done
+            most = min(left, burst if crowded else _STRETCH if self._is_migrating else left)
+            stop, store = self._run(most, straight=self._straight and not crowded)
+            if stop == k.FINISHED and most < left and self._counters[k.C_TUPLES] - done == most:
                 crowded = False
-                continue
-            if stop == k.CROWDED:
+                self._detect_completion()
+            elif stop == k.CROWDED:
                 # Crowds come together: leave ever longer stretches to the general machine.
                 crowded, burst = True, min(2 * burst, 4096)
-                continue
-            if stop in (k.FINISHED, k.OUTPUT_FULL):
+            elif stop in (k.FINISHED, k.OUTPUT_FULL):
                 count = int(self._frames.registers[k.R_OUTPUTS])
                 if count:
                     yield self._output[:, :count].T
                     self._frames.registers[k.R_OUTPUTS] = 0
                 if stop == k.FINISHED:
+                    self._detect_completion()
                     return
-            elif stop == k.WINDOW_FULL:
-                self._widen(store)
-            elif stop == k.STATE_FULL:
-                self._make_room(store)
             else:
-                self._make_room_for_keys(store)
+                self._make_room_in(stop, store)
+
+    def _make_room_in(self, stop: int, store: int) -> None:
+        """What the kernel stopped for: a window, a state or a directory is full."""
+        if stop == k.WINDOW_FULL:
+            self._widen(store)
+        elif stop == k.STATE_FULL:
+            self._make_room(store)
+        else:
+            self._make_room_for_keys(store)
 
     def _run(self, limit: int, *, straight: bool) -> tuple[int, int]:
         """The kernel for the programs at hand; (what it stopped for, which store)."""
@@ -245,6 +292,33 @@ class JoinEngine:
             tuples = tuples[tuples[:, self.layouts[stream].width + k.ALIVE] != k.DEAD]
         return row_numbers(tuples[:, k.ROW])
 
+    def unprocessed(self) -> tuple[list[k.Int64s], int | None]:
+        """Per stream, the offered tuples that were not taken yet; and the watermark they were offered with."""
+        parts = []
+        for layout, (at, end) in zip(self.layouts, self._inbox.place, strict=True):
+            parts.append(self._inbox.tuples[at:end].reshape(-1, layout.width))
+        return parts, None if self._horizon == FOREVER else self._horizon
+
+    @property
+    def watermark(self) -> int:
+        """No tuple before this time is to come, as far as those taken so far tell."""
+        return int(self._frames.registers[k.R_WATERMARK])
+
+    def first_rows(self) -> list[int]:
+        """Per stream, the row number of the tuple that came first of those held; a great number if none is."""
+        k.purge(self._memory.words, self._streams, self.watermark)
+        rows = []
+        for stream, row in enumerate(self._streams):
+            held = self._window(stream)[
+                np.arange(row[k.S_OLDEST], min(row[k.S_OLDEST] + 1, row[k.S_NEXT])) & row[k.S_MASK]
+            ]
+            rows.append(int(row_numbers(held[:, k.ROW]).min(initial=np.iinfo(np.int64).max)))
+        return rows
+
+    def count_before(self, rows: k.Int64s) -> int:
+        """How many tuples, and entries of states that hold one, have a lesser row number than their stream's here."""
+        return k.count_before(self._memory.words, self._tables, rows, self.watermark)
+
     def sizes(self) -> list[StoreSize]:
         """What every base window and kept state holds."""
         sizes = []
@@ -257,24 +331,29 @@ class JoinEngine:
         for index, node in enumerate(self._nodes):
             self._sweep(index)
             row = self._states[index]
+            live = None if row[k.N_COMPLETE] == k.COMPLETE else int(row[k.N_LIVE])
             words = int(row[k.N_CAPACITY]) * (int(row[k.N_STRIDE]) + 2)
             words += (int(row[k.N_DIRECTORY_MASK]) + 1) * k.DIRECTORY_FIELDS
-            live = None if row[k.N_COMPLETE] else int(row[k.N_LIVE])
             sizes.append(StoreSize(node, int(row[k.N_COUNT]), live, 8 * words))
         return sizes
 
     # -- Plans --------------------------------------------------------------------------
 
     def transition(self, plan: Plan, rank: Rank | None = None) -> None:
-        """Run under another plan from the next tuple on (JISC 4.1).
+        """Run under another plan from the next tuple on.
 
         States that both plans keep stay as they are, each key with its status; those of
         the old plan alone are dropped; those of the new one alone start with every key
         absent, to be completed when probed. A state that the new plan probes by another key
         is indexed anew if it was complete, and else starts absent. While nothing has arrived,
         nothing is missing.
+
+        This is safe at any time (JISC 4.1): a tuple goes all the way before the next one is taken, so no queue
+        holds results of the old plan, and tuples that were offered but not taken run under the new one. Nothing
+        has to be removed through incomplete states either (JISC 4.2): an entry knows its expiry, and is passed over
+        when that has come, whether or not the states below ever held a part of it.
         """
-        programs = compile_programs(plan, self.graph, rank)
+        programs = compile_programs(plan, self.graph, rank, fills=self._completion == "moving_state")
         assembly = assemble(programs, self.layouts)
         old = {node: self._states[i] for i, node in enumerate(self._nodes)}
         old_keys = {node: self._key_classes(i) for i, node in enumerate(self._nodes)}
@@ -285,7 +364,7 @@ class JoinEngine:
             if node in old:
                 states[i] = old.pop(node)
                 if old_keys[node] != programs.keys[node]:
-                    if states[i, k.N_COMPLETE]:
+                    if states[i, k.N_COMPLETE] == k.COMPLETE:
                         rekeyed.append(i)
                     else:
                         self._free_state(states[i])
@@ -304,6 +383,8 @@ class JoinEngine:
         self._frames = _frames(len(self.layouts), self._frames.code.shape[1], len(states), self._frames.registers)
         for i in rekeyed:
             self._rekey(i)
+        if self._completion == "moving_state":
+            self._fill_states()
         self._straight = self._is_straight()
 
     def resume(self) -> None:
@@ -508,17 +589,31 @@ class JoinEngine:
         row[k.N_STRIDE] = k.COMPONENTS + len(node)
         row[k.N_CAPACITY] = _FIRST_CAPACITY
         row[k.N_MASK] = 2 * _FIRST_CAPACITY - 1
-        row[k.N_DIRECTORY_MASK] = _FIRST_CAPACITY - 1
-        row[k.N_COMPLETE] = complete
         row[k.N_REGION] = self._memory.allocate(_FIRST_CAPACITY * int(row[k.N_STRIDE]))
         row[k.N_HEADS] = self._memory.allocate(2 * _FIRST_CAPACITY, -1)
-        row[k.N_DIRECTORY] = self._memory.allocate(_FIRST_CAPACITY * k.DIRECTORY_FIELDS)
+        row[k.N_COMPLETE], row[k.N_DIRECTORY_MASK] = k.COMPLETE, -1
+        if not complete:
+            self._open_directory(row)
         return row
 
     def _free_state(self, row: k.Int64s) -> None:
         self._memory.free(int(row[k.N_REGION]), int(row[k.N_CAPACITY] * row[k.N_STRIDE]))
         self._memory.free(int(row[k.N_HEADS]), int(row[k.N_MASK]) + 1)
-        self._memory.free(int(row[k.N_DIRECTORY]), (int(row[k.N_DIRECTORY_MASK]) + 1) * k.DIRECTORY_FIELDS)
+        self._close_directory(row)
+
+    def _open_directory(self, row: k.Int64s) -> None:
+        """Make a state without entries incomplete: every key is absent."""
+        row[k.N_COMPLETE] = k.PRINTED if self._completion == "jisc_printed" else k.INCOMPLETE
+        row[k.N_DIRECTORY] = self._memory.allocate(_FIRST_CAPACITY * k.DIRECTORY_FIELDS)
+        row[k.N_DIRECTORY_MASK] = _FIRST_CAPACITY - 1
+        row[[k.N_LIVE, k.N_CHECK, k.N_BORN]] = 0, 1, self.watermark
+
+    def _close_directory(self, row: k.Int64s) -> None:
+        """Make a state complete: what is not there does not exist, and no key needs a status."""
+        if row[k.N_COMPLETE] != k.COMPLETE:
+            slots = int(row[k.N_DIRECTORY_MASK]) + 1
+            self._memory.free(int(row[k.N_DIRECTORY]), slots * k.DIRECTORY_FIELDS)
+            row[[k.N_COMPLETE, k.N_DIRECTORY, k.N_DIRECTORY_MASK, k.N_LIVE]] = k.COMPLETE, 0, -1, 0
 
     def _entries(self, index: int) -> k.Int64s:
         row = self._states[index]
@@ -526,7 +621,7 @@ class JoinEngine:
         return self._memory.words[row[k.N_REGION] : row[k.N_REGION] + count * stride].reshape(count, stride)
 
     def _sweep(self, index: int) -> None:
-        k.sweep(self._memory.words, self._tables, index, int(self._frames.registers[k.R_WATERMARK]))
+        k.sweep(self._memory.words, self._tables, index, self.watermark)
 
     def _make_room(self, index: int) -> None:
         """Drop expired entries; double the state if that does not free half of it."""
@@ -546,15 +641,134 @@ class JoinEngine:
         k.relink(self._memory.words, self._tables, index)
 
     def _make_room_for_keys(self, index: int) -> None:
-        """Forget live keys without entries; double the directory if it stays more than a quarter full."""
-        row = self._states[index]
+        """Forget keys that nothing has any more; double the directory if it stays more than a quarter full."""
+        slots = int(self._states[index, k.N_DIRECTORY_MASK]) + 1
         self._sweep(index)
+        self._renew_keys(index, slots)
+        if 4 * (self._states[index, k.N_LIVE] + 1) > slots:
+            self._renew_keys(index, 2 * slots)
+
+    def _renew_keys(self, index: int, slots: int) -> None:
+        """Move the live keys of a state to a directory of so many slots, without those that nothing has any more."""
+        row = self._states[index]
+        old, had = int(row[k.N_DIRECTORY]), int(row[k.N_DIRECTORY_MASK]) + 1
+        stream, fields = self._carrier(index) or (-1, np.zeros(0, np.int64))
+        directory = self._memory.allocate(slots * k.DIRECTORY_FIELDS)
+        k.renew_keys(self._memory.words, self._tables, index, directory, slots - 1, stream, fields, self.watermark)
+        self._memory.free(old, had * k.DIRECTORY_FIELDS)
+        row[k.N_CHECK] = min(row[k.N_CHECK], _next_check(int(row[k.N_LIVE])))
+
+    # -- Completion ---------------------------------------------------------------------
+
+    @property
+    def _is_migrating(self) -> bool:
+        """Whether a state could become complete."""
+        return bool((self._states[:, k.N_COMPLETE] == k.INCOMPLETE).any())
+
+    def _detect_completion(self) -> None:
+        """Find states that have become complete, and finish those that nearly are (JISC 4.3).
+
+        JISC counts down the distinct keys of a complete child. Here they are not counted at the transition, which
+        would take as long as the window is large, but looked for later: whether few keys of a base window below are
+        still absent. A base window is always complete and has every key that a child can have, so two incomplete
+        children need not wait for each other, and a key without a tuple there is no key of the state, whatever its
+        status was. A look ends at the first keys too many, and the next one waits until a quarter more keys are
+        live; so looks cost no more than completions do, and what is finished at once is a fraction of what was
+        completed before.
+
+        When everything has left that window which was there at the transition, nothing old is missing any more, but
+        new keys are still absent until something probes them. Then each look completes what it finds, as many
+        keys as tuples came meanwhile, so that before long none is left.
+
+        Keys that no single stream carries are not looked for: such a state stays as it is.
+        """
+        begun = np.flatnonzero(self._states[:, k.N_LIVE] > 0).tolist()
+        for index in sorted(begun, key=lambda i: len(self._nodes[i])):
+            row = self._states[index]
+            carrier = self._carrier(index) if row[k.N_COMPLETE] == k.INCOMPLETE else None
+            if carrier is None:
+                continue
+            live, is_renewed = int(row[k.N_LIVE]), self._is_renewed(carrier[0], int(row[k.N_BORN]))
+            if live < row[k.N_CHECK] and not is_renewed:
+                continue
+            most = max(_next_check(live) - live, _STRETCH if is_renewed else 0)
+            codes = self._absent_keys(index, *carrier, most + 1)
+            if is_renewed or len(codes) <= most:
+                self._complete_keys(index, codes)
+            if len(codes) > most:
+                row[k.N_CHECK] = _next_check(live)
+            else:
+                self._close_directory(row)
+                self._counters[k.C_FINISHED] += 1
+
+    def _is_renewed(self, stream: int, since: int) -> bool:
+        """Whether a base window holds only tuples after this time."""
+        k.purge(self._memory.words, self._streams, self.watermark)
+        row = self._streams[stream]
+        return bool(
+            row[k.S_OLDEST] == row[k.S_NEXT] or self._window(stream)[row[k.S_OLDEST] & row[k.S_MASK], k.T] > since
+        )
+
+    def _carrier(self, index: int) -> tuple[int, k.Int64s] | None:
+        """The smallest base window of a stream that carries a state's whole key, and where its tuples have it."""
+        classes = self._key_classes(index)
+        streams = [s for s in self._nodes[index] if set(classes) <= set(self.layouts[s].codes)]
+        if not streams:
+            return None
+        stream = min(streams, key=lambda s: int(self._streams[s, k.S_NEXT] - self._streams[s, k.S_OLDEST]))
+        return stream, np.array([self.layouts[stream].codes[c] for c in classes], np.int64)
+
+    def _absent_keys(self, index: int, stream: int, fields: k.Int64s, most: int) -> k.Int64s:
+        """The codes of keys in a base window that the state has not live, up to so many."""
+        found = np.empty((most, 1 + len(fields)), np.int64)
+        places = np.zeros(2 << most.bit_length(), np.int64)
+        count = k.absent_keys(self._memory.words, self._tables, index, stream, fields, self.watermark, found, places)
+        return found[:count, 1:].copy()
+
+    def _complete_keys(self, index: int, codes: k.Int64s) -> None:
+        """Complete the keys with these codes, all at once."""
+        row = self._states[index]
         slots = int(row[k.N_DIRECTORY_MASK]) + 1
-        if 4 * (row[k.N_LIVE] + 1) > slots:
-            self._memory.free(int(row[k.N_DIRECTORY]), slots * k.DIRECTORY_FIELDS)
-            row[k.N_DIRECTORY] = self._memory.allocate(2 * slots * k.DIRECTORY_FIELDS)
-            row[k.N_DIRECTORY_MASK] = 2 * slots - 1
-            self._sweep(index)  # enters the keys of all entries
+        if 2 * (row[k.N_LIVE] + len(codes)) > slots:
+            self._renew_keys(index, max(slots, 4 << (int(row[k.N_LIVE]) + len(codes)).bit_length()))
+        done = 0
+        while True:
+            stop, store, done = k.complete(
+                self._memory.words,
+                self._memory.floats,
+                self._tables,
+                self._frames,
+                self._inbox,
+                self._output,
+                self._deaths,
+                self._counters,
+                self._horizon,
+                index,
+                codes,
+                done,
+            )
+            if stop == k.FINISHED:
+                return
+            self._make_room_in(stop, store)
+
+    def _fill_states(self) -> None:
+        """Compute all entries of all incomplete states, from the bottom up (Moving State, JISC 3.2)."""
+        for index in sorted(range(len(self._nodes)), key=lambda i: len(self._nodes[i])):
+            row = self._states[index]
+            if row[k.N_COMPLETE] == k.COMPLETE:
+                continue
+            row[k.N_COUNT] = 0
+            k.relink(self._memory.words, self._tables, index)
+            self._close_directory(row)
+            frames = self._frames
+            frames.program[0] = len(self.layouts) + len(self._nodes) + index
+            frames.latest[0, 0], frames.expiry[0, 0] = self.watermark, FOREVER
+            frames.registers[[k.R_FRAME, k.R_DEPTH, k.R_PHASE]] = 0, 0, k.OPEN
+            stop, store = self._run(0, straight=False)
+            while stop != k.FINISHED:
+                self._make_room_in(stop, store)
+                stop, store = self._run(0, straight=False)
+            self._counters[k.C_FINISHED] += 1
 
     def _rekey(self, index: int) -> None:
         """Give the entries of a complete state the key by which its new sibling probes it."""
@@ -571,6 +785,11 @@ class JoinEngine:
         start, count = self._assembly.keys[index]
         k.key_entries(entries, codes, self._assembly.lists, start, count)
         k.relink(self._memory.words, self._tables, index)
+
+
+def _next_check(live: int) -> int:
+    """How many keys are to be live before the absent ones are looked for again."""
+    return live + live // 4 + _FEW_KEYS
 
 
 def _frames(streams: int, classes: int, states: int, registers: k.Int64s | None = None) -> k.Frames:

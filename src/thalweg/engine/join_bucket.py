@@ -21,11 +21,13 @@ from thalweg.engine.encoding import encoders
 from thalweg.engine.expressions import Expressions, physical_names
 from thalweg.engine.image import ImageTag
 from thalweg.engine.instants import FOREVER
-from thalweg.engine.join import JoinEngine, StoreSize, Work
+from thalweg.engine.join import StoreSize, Work
 from thalweg.engine.kernels.join import ROW, Int64s
+from thalweg.engine.migration import open_joiner
 from thalweg.engine.outputs import Emitter, Entering, emitter
 from thalweg.engine.payload import Payload, Rows
 from thalweg.engine.results import Verdict, engine_columns, needs_times, payload_columns
+from thalweg.options import Migration
 from thalweg.plan.program import Rank
 from thalweg.plan.tree import Plan
 
@@ -36,7 +38,12 @@ class JoinBucket:
     __image__: ClassVar = ("_payloads", "_encoders", "_waiting", "_in_order", "_engine", "_emitter")
 
     def __init__(
-        self, query: Query, plan: Plan, rank: Rank | None = None, payloads: Sequence[Rows] | None = None
+        self,
+        query: Query,
+        plan: Plan,
+        rank: Rank | None = None,
+        payloads: Sequence[Rows] | None = None,
+        migration: Migration = "jisc",
     ) -> None:
         expressions = Expressions(physical_names(query) | engine_columns(query))
         self._payloads: Sequence[Rows] = payloads or [
@@ -46,11 +53,11 @@ class JoinBucket:
         self._needs_order = any(isinstance(ref.window, RowsWindow) for ref in query.streams)
         self._waiting = Waiting([encoder.layout.width for encoder in self._encoders])
         self._in_order = True
-        self._engine = JoinEngine(query, plan, rank, timed=needs_times(query))
+        self._engine = open_joiner(query, plan, rank, migration, timed=needs_times(query))
         self._nothing = np.zeros((0, 2 + len(query.streams)), np.int64)
         self._verdict = Verdict(query, expressions)
         self._emitter: Emitter = emitter(query, expressions, self._payloads)
-        self.image = ImageTag(query)
+        self.image = ImageTag(query, migration)
 
     def offer(self, batches: Sequence[Batch | None], watermark: int | None = None) -> None:
         words = self._words(batches)

@@ -3,9 +3,10 @@
 A class declares in ``__image__`` which of its attributes last; the constructor derives everything else. Attributes
 may be properties, where what lasts has another form in an image than in use. Objects are never
 made from an image: they are there already, built for the same query, and take their attributes over in
-place, so that whoever shares one still does. Two methods are called if a class has them:
+place, so that whoever shares one still does. Three methods are called if a class has them:
 
 - ``keep_in(directory)`` before: put what is large into files there, which others map;
+- ``furnish(count)``: so many objects for its list of objects, where an image has more or fewer than are there;
 - ``resume()`` after: derive anew what depends on the attributes.
 
 An image names no Python type but the few records listed here, so reading one runs nothing that was written in it.
@@ -164,12 +165,20 @@ class Restoration:
         elif isinstance(node, dict) and "objects" in node:
             items = getattr(owner, name)
             if len(items) != len(node["objects"]):
-                raise Mismatch
+                items = self._furnished(owner, name, len(node["objects"]))
             for item, its_node in zip(items, node["objects"], strict=True):
                 self._object(its_node, item)
         else:
             value = self._value(node)
             self._changes.append(lambda: setattr(owner, name, value))
+
+    def _furnished(self, owner: Any, name: str, count: int) -> Any:
+        """As many objects as the image has, from an owner whose own number of them varies."""
+        if not hasattr(owner, "furnish"):
+            raise Mismatch
+        items = owner.furnish(count)
+        self._changes.append(lambda: setattr(owner, name, items))
+        return items
 
     def _value(self, node: Any) -> Any:
         if not isinstance(node, dict):

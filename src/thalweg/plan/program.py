@@ -49,10 +49,11 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Steps that extend a tuple of ``head``; for a completion, a given key of ``head``'s state."""
+    """Steps that extend a tuple of ``head``, or compute entries of ``head``'s state from the classes ``given``."""
 
     head: Node
     steps: tuple[Step, ...]
+    given: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +64,17 @@ class Programs:
         heads: per stream, what its new tuples do.
         completions: per kept state, how one key of it is computed.
         keys: per kept state, the classes of its key.
+        fills: per kept state, how all of it is computed, if that was asked for.
 
     """
 
     heads: tuple[Program, ...]
     completions: dict[Node, Program]
     keys: dict[Node, tuple[int, ...]]
+    fills: dict[Node, Program]
 
 
-def compile_programs(plan: Plan, graph: JoinGraph, rank: Rank | None = None) -> Programs:
+def compile_programs(plan: Plan, graph: JoinGraph, rank: Rank | None = None, *, fills: bool = False) -> Programs:
     """Compile a plan; ``rank`` orders the parts of subtrees that are not kept.
 
     >>> from thalweg.plan.tree import parse_plan
@@ -80,7 +83,7 @@ def compile_programs(plan: Plan, graph: JoinGraph, rank: Rank | None = None) -> 
     >>> [[sorted(step.target) for step in program.steps] for program in compile_programs(plan, graph).heads]
     [[[1], [2]], [[0], [2]], [[0, 1]]]
     """
-    return _Compiler(graph, plan, rank or (lambda _bound, _tree: 0.0)).compile()
+    return _Compiler(graph, plan, rank or (lambda _bound, _tree: 0.0)).compile(fills=fills)
 
 
 class _Compiler:
@@ -100,13 +103,15 @@ class _Compiler:
                     self.keys[child.node] = self.graph.connecting(child.node, sibling.node)
                 self._find_keys(child, kept)
 
-    def compile(self) -> Programs:
+    def compile(self, *, fills: bool) -> Programs:
         if not isinstance(self.plan, TreePlan):
-            return Programs(tuple(self._linear(head, order) for head, order in enumerate(self.plan.orders)), {}, {})
+            heads = tuple(self._linear(head, order) for head, order in enumerate(self.plan.orders))
+            return Programs(heads, {}, {}, {})
         tree = self.plan.tree
         heads = tuple(self._climb(tree, stream) for stream in range(self.graph.streams))
-        completions = {join.node: self._completion(join) for join in joins(tree) if join.node in self.keys}
-        return Programs(heads, completions, self.keys)
+        kept = [join for join in joins(tree) if join.node in self.keys]
+        completions = {join.node: self._completion(join) for join in kept}
+        return Programs(heads, completions, self.keys, {join.node: self._fill(join) for join in kept} if fills else {})
 
     def _linear(self, head: int, order: Sequence[int]) -> Program:
         start = frozenset((head,))
@@ -132,7 +137,16 @@ class _Compiler:
         given = frozenset(self.keys[join.node])
         steps = self._expand(frozenset(), given, [join.left, join.right])
         steps[-1] = _storing(steps[-1], join.node)
-        return Program(join.node, tuple(steps))
+        return Program(join.node, tuple(steps), self.keys[join.node])
+
+    def _fill(self, join: Join) -> Program:
+        """What a new tuple of a stream does up to this join, for every tuple in its window and this state alone."""
+        children = sorted((join.left, join.right), key=lambda child: len(child.node))
+        stream = min(children[0].node)
+        scan = Step(frozenset((stream,)), (), (), (), None)
+        steps = [_storing(step, None) for step in self._climb(join, stream).steps]
+        steps[-1] = _storing(steps[-1], join.node)
+        return Program(join.node, (scan, *steps))
 
     def _expand(self, bound: Node, known: frozenset[int], items: list[Tree]) -> list[Step]:
         """Steps that bind all of ``items``, taking those with a known key first.
@@ -169,7 +183,7 @@ class _Compiler:
         return Step(target, key, checks, self.graph.thetas_completed(bound, target), None)
 
 
-def _storing(step: Step, node: Node) -> Step:
+def _storing(step: Step, node: Node | None) -> Step:
     return Step(step.target, step.key, step.checks, step.thetas, node)
 
 

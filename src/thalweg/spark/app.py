@@ -189,6 +189,7 @@ class App:
             else interval_option("idle_timeout", options.idle_timeout),
             plan=options.plan,
             states=options.states,
+            migration=options.migration,
             late_directory=self.directory if options.late_rows == "table" else None,
             described=description(query, partitioning),
         )

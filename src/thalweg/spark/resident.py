@@ -28,7 +28,7 @@ from thalweg.engine.join import Work
 from thalweg.engine.kernels.join import Int64s
 from thalweg.engine.sampling import SAMPLE_ROWS, sample
 from thalweg.errors import CheckpointError, ThalwegError
-from thalweg.options import States
+from thalweg.options import Migration, States
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.partitioning import Partitioning
 from thalweg.plan.search import rank
@@ -68,6 +68,7 @@ class Spec:
         states: which states to keep.
         late_directory: where rows that were kept out are put; None: they are only counted.
         described: what a checkpoint remembers of the query.
+        migration: how the plan is changed.
 
     """
 
@@ -82,6 +83,7 @@ class Spec:
     states: States
     late_directory: Path | None
     described: Description
+    migration: Migration = "jisc"
 
 
 @dataclass(slots=True)
@@ -220,7 +222,8 @@ class Resident:
 
     def _open(self) -> None:
         query = self.spec.query
-        self._bucket = open_bucket(query, self._plan, rank(JoinGraph.of(query), Statistics.default(query)))
+        ranked = rank(JoinGraph.of(query), Statistics.default(query))
+        self._bucket = open_bucket(query, self._plan, ranked, migration=self.spec.migration)
 
     @property
     def bucket(self) -> Bucket:
@@ -235,7 +238,8 @@ class Resident:
         beginnings = [self._beginning(s, tables.get(s)) for s in range(len(query.streams))]
         statistics = Statistics.measure(query, sample(query, beginnings))
         self._plan = plan_for(query, statistics, self.spec.plan, self.spec.states)
-        self._bucket = open_bucket(query, self._plan, rank(JoinGraph.of(query), statistics))
+        ranked = rank(JoinGraph.of(query), statistics)
+        self._bucket = open_bucket(query, self._plan, ranked, migration=self.spec.migration)
 
     def _beginning(self, stream: int, table: pa.Table | None) -> tuple[pa.Table, Int64s, int]:
         """The first rows of a stream in time order, their times, and how many rows there are."""

@@ -69,7 +69,8 @@ PATH_FIELDS = 6
 # Columns of Tables.states.
 (N_REGION, N_CAPACITY, N_STRIDE, N_COUNT, N_COMPLETE, N_HEADS, N_MASK, N_DIRECTORY, N_DIRECTORY_MASK) = range(9)
 N_LIVE, N_COMPONENTS, N_COMPONENT_COUNT, N_KEY, N_KEY_COUNT, N_ROWS, N_ROWS_COUNT = range(9, 16)
-STATE_FIELDS = 16
+N_CHECK, N_BORN = 16, 17  # live keys at which to look for absent ones; the watermark when it began incomplete
+STATE_FIELDS = 18
 # Columns of Tables.steps.
 (X_TARGET, X_IS_STATE, X_PATH, X_FIELD, X_KEY, X_KEY_COUNT, X_CHECKS, X_CHECK_COUNT) = range(8)
 X_THETAS, X_THETA_COUNT, X_BINDS, X_BIND_COUNT, X_STORES = range(8, 13)
@@ -83,6 +84,9 @@ THETA_FIELDS = 7
 COMPARE, SUBTRACT_INTEGERS, SUBTRACT_FLOATS = range(3)
 LESS, LESS_EQUAL, GREATER, GREATER_EQUAL, NOT_EQUAL = range(5)
 
+# Values of N_COMPLETE. PRINTED: incomplete, and taken for live is every key of which there is an entry.
+INCOMPLETE, COMPLETE, PRINTED = range(3)
+
 # A slot of a key directory: the key and its status.
 DIRECTORY_FIELDS = 2
 ABSENT, LIVE = 0, 1
@@ -94,8 +98,8 @@ R_FRAME, R_DEPTH, R_PHASE, R_OUTPUTS, R_DEATHS, R_WATERMARK = range(6)
 REGISTERS = 6
 FETCH, OPEN, SCAN, ACT = range(4)
 # Counters.
-C_TUPLES, C_PROBES, C_CANDIDATES, C_STORED, C_COMPLETIONS, C_RESULTS = range(6)
-COUNTERS = 6
+C_TUPLES, C_PROBES, C_CANDIDATES, C_STORED, C_COMPLETIONS, C_RESULTS, C_FINISHED = range(7)
+COUNTERS = 7
 
 
 class Tables(NamedTuple):
@@ -105,7 +109,7 @@ class Tables(NamedTuple):
     paths: Int64s  # a row per access path of a base window
     states: Int64s  # a row per kept state
     steps: Int64s  # a row per step of a program
-    programs: Int64s  # heads by stream, then completions by state
+    programs: Int64s  # heads by stream, then completions by state, then what fills whole states
     lists: Int64s  # what rows refer to by start and count
     thetas: Int64s
     integer_offsets: Int64s
@@ -283,6 +287,24 @@ def _components_alive(mem: Int64s, streams: Int64s, lists: Int64s, entry: int, s
 
 
 @_jit
+def _has_entry(
+    mem: Int64s, streams: Int64s, states: Int64s, lists: Int64s, target: int, key: int, watermark: int
+) -> bool:
+    """Whether a state has an entry of a key: JISC's procedure 1, line 1, as printed."""
+    entry = mem[states[target, N_HEADS] + (key & states[target, N_MASK])]
+    while entry >= 0:
+        word = states[target, N_REGION] + entry * states[target, N_STRIDE]
+        if (
+            mem[word + ENTRY_KEY] == key
+            and mem[word + ENTRY_EXPIRY] > watermark
+            and _components_alive(mem, streams, lists, word, states[target, N_ROWS], states[target, N_ROWS_COUNT])
+        ):
+            return True
+        entry = mem[word + ENTRY_LINK]
+    return False
+
+
+@_jit
 def run(
     mem: Int64s,
     floats: Float64s,
@@ -396,9 +418,12 @@ def run(
             keys = steps[step, X_KEY_COUNT]
             key = _hash(code, frame, lists, steps[step, X_KEY], keys)
             if steps[step, X_IS_STATE]:
-                if states[target, N_COMPLETE] == 0:
+                if states[target, N_COMPLETE] != COMPLETE:
                     slot = _find(mem, states[target, N_DIRECTORY], states[target, N_DIRECTORY_MASK], key)
-                    if mem[slot + 1] != LIVE:
+                    if mem[slot + 1] != LIVE and (
+                        states[target, N_COMPLETE] == INCOMPLETE
+                        or not _has_entry(mem, streams, states, lists, target, key, watermark)
+                    ):
                         if 2 * (states[target, N_LIVE] + 1) > states[target, N_DIRECTORY_MASK]:
                             stop, store = DIRECTORY_FULL, target
                             break
@@ -502,7 +527,7 @@ def run(
             elif depth > 0:
                 depth -= 1
             elif frame > 0:
-                # The key is complete: live from now on; open the probe that asked for it again.
+                # The key is complete: live from now on; open the probe that asked for it again, if one did.
                 target, key = frame_state[frame], frame_key[frame]
                 slot = _find(mem, states[target, N_DIRECTORY], states[target, N_DIRECTORY_MASK], key)
                 if mem[slot + 1] != LIVE:
@@ -511,7 +536,7 @@ def run(
                     states[target, N_LIVE] += 1
                 frame -= 1
                 depth = frame_depth[frame]
-                phase = OPEN
+                phase = OPEN if depth >= 0 else FETCH
             else:
                 phase = FETCH
 
@@ -519,7 +544,31 @@ def run(
             # 4. Store or emit; never both, for the root keeps no state.
             program = frame_program[frame]
             last = depth + 1 == programs[program, G_STEPS]
-            if last and frame == 0:
+            target = steps[programs[program, G_FIRST] + depth, X_STORES] if depth >= 0 else -1
+            if target >= 0:
+                key = _hash(code, frame, lists, states[target, N_KEY], states[target, N_KEY_COUNT])
+                wanted = last or states[target, N_COMPLETE] != INCOMPLETE
+                if not wanted:
+                    slot = _find(mem, states[target, N_DIRECTORY], states[target, N_DIRECTORY_MASK], key)
+                    wanted = mem[slot + 1] == LIVE
+                if wanted:
+                    count = states[target, N_COUNT]
+                    if count == states[target, N_CAPACITY]:
+                        stop, store = STATE_FULL, target
+                        break
+                    word = states[target, N_REGION] + count * states[target, N_STRIDE]
+                    mem[word + ENTRY_T] = latests[frame, depth + 1]
+                    mem[word + ENTRY_EXPIRY] = expiries[frame, depth + 1]
+                    mem[word + ENTRY_KEY] = key
+                    head = states[target, N_HEADS] + (key & states[target, N_MASK])
+                    mem[word + ENTRY_LINK] = mem[head]
+                    mem[head] = count
+                    first = states[target, N_COMPONENTS]
+                    for i in range(states[target, N_COMPONENT_COUNT]):
+                        mem[word + COMPONENTS + i] = bound[frame, lists[first + i]]
+                    states[target, N_COUNT] = count + 1
+                    stored += 1
+            elif last:
                 if outputs == room:
                     stop = OUTPUT_FULL
                     break
@@ -532,31 +581,6 @@ def run(
                 if depth < 0:
                     phase = FETCH
                     continue
-            else:
-                target = steps[programs[program, G_FIRST] + depth, X_STORES]
-                if target >= 0:
-                    key = _hash(code, frame, lists, states[target, N_KEY], states[target, N_KEY_COUNT])
-                    wanted = last or states[target, N_COMPLETE] == 1
-                    if not wanted:
-                        slot = _find(mem, states[target, N_DIRECTORY], states[target, N_DIRECTORY_MASK], key)
-                        wanted = mem[slot + 1] == LIVE
-                    if wanted:
-                        count = states[target, N_COUNT]
-                        if count == states[target, N_CAPACITY]:
-                            stop, store = STATE_FULL, target
-                            break
-                        word = states[target, N_REGION] + count * states[target, N_STRIDE]
-                        mem[word + ENTRY_T] = latests[frame, depth + 1]
-                        mem[word + ENTRY_EXPIRY] = expiries[frame, depth + 1]
-                        mem[word + ENTRY_KEY] = key
-                        head = states[target, N_HEADS] + (key & states[target, N_MASK])
-                        mem[word + ENTRY_LINK] = mem[head]
-                        mem[head] = count
-                        first = states[target, N_COMPONENTS]
-                        for i in range(states[target, N_COMPONENT_COUNT]):
-                            mem[word + COMPONENTS + i] = bound[frame, lists[first + i]]
-                        states[target, N_COUNT] = count + 1
-                        stored += 1
             if last:
                 phase = SCAN
             else:
@@ -731,12 +755,149 @@ def run_straight(
 
 
 @_jit
-def sweep(mem: Int64s, tables: Tables, index: int, watermark: int) -> None:
-    """Drop the expired entries of a state and, unless it is complete, live keys without entries.
+def complete(
+    mem: Int64s,
+    floats: Float64s,
+    tables: Tables,
+    frames: Frames,
+    inbox: Inbox,
+    output: Int64s,
+    deaths: Int64s,
+    counters: Int64s,
+    horizon: int,
+    target: int,
+    codes: Int64s,
+    done: int,
+) -> tuple[int, int, int]:
+    """Complete keys of a state between two tuples; (what it stopped for, which store, how many keys were begun).
 
-    A key without entries becomes absent: completing it again finds what there is by then,
-    and the directory stays bounded by the entries however many keys were ever asked for.
+    Args are those of :func:`run`; ``codes`` has a row per key, with the code of each class of the state's key, and
+    the first ``done`` of them were begun before: a key that the machine stopped in is gone on with.
+
     """
+    registers = frames.registers
+    first = tables.states[target, N_KEY]
+    while True:
+        stop, store = run(mem, floats, tables, frames, inbox, output, deaths, counters, horizon, 0)
+        if stop != FINISHED or done == codes.shape[0]:
+            return stop, store, done
+        frames.depth[0] = -1  # no probe waits below
+        frames.program[1] = tables.streams.shape[0] + target
+        frames.state[1] = target
+        for i in range(codes.shape[1]):
+            frames.code[1, tables.lists[first + i]] = codes[done, i]
+        frames.key[1] = _hash(frames.code, 1, tables.lists, first, codes.shape[1])
+        frames.latest[1, 0] = registers[R_WATERMARK]
+        frames.expiry[1, 0] = FOREVER
+        registers[R_FRAME], registers[R_DEPTH], registers[R_PHASE] = 1, 0, OPEN
+        counters[C_COMPLETIONS] += 1
+        done += 1
+
+
+@_jit
+def _key_of(mem: Int64s, word: int, fields: Int64s) -> int:
+    """The key that a base tuple's codes in these fields hash to."""
+    if len(fields) == 0:
+        return 0
+    key = mem[word + fields[0]]
+    for i in range(1, len(fields)):
+        key = _rotate(key) ^ mem[word + fields[i]]
+    return key
+
+
+@_jit
+def _is_over(mem: Int64s, streams: Int64s, stream: int, word: int, watermark: int) -> bool:
+    """Whether a base tuple can be part of nothing to come."""
+    if mem[word + ROW] < 0:
+        return True
+    if streams[stream, S_ROWS] > 0:
+        return mem[word + streams[stream, S_PREFIX] + ALIVE] == DEAD
+    lifetime = streams[stream, S_LIFETIME]
+    return lifetime < FOREVER and mem[word + T] + lifetime <= watermark
+
+
+@_jit
+def absent_keys(
+    mem: Int64s,
+    tables: Tables,
+    index: int,
+    stream: int,
+    fields: Int64s,
+    watermark: int,
+    found: Int64s,
+    places: Int64s,
+) -> int:
+    """Find the keys that a base window has and a state has not live; returns how many there are, at most.
+
+    Args:
+        mem: the memory.
+        tables: where everything is.
+        index: the state.
+        stream: a stream of it that carries its whole key.
+        fields: where that stream's tuples have the codes of the key.
+        watermark: tuples that have expired by then do not count.
+        found: [key, (its hash, a code per field)]: filled. When it is full, the search ends.
+        places: a scratch hash table of zeros, its length a power of two above that of ``found``.
+
+    """
+    row, state = tables.streams[stream], tables.states[index]
+    mask, count = len(places) - 1, 0
+    for sequence in range(row[S_NEXT] - 1, row[S_OLDEST] - 1, -1):
+        word = row[S_REGION] + (sequence & row[S_MASK]) * row[S_STRIDE]
+        if _is_over(mem, tables.streams, stream, word, watermark):
+            continue
+        key = _key_of(mem, word, fields)
+        if mem[_find(mem, state[N_DIRECTORY], state[N_DIRECTORY_MASK], key) + 1] == LIVE:
+            continue
+        place = (key ^ (key >> 32)) & mask
+        while places[place] != 0 and found[places[place] - 1, 0] != key:
+            place = (place + 1) & mask
+        if places[place] == 0:
+            found[count, 0] = key
+            for i in range(len(fields)):
+                found[count, 1 + i] = mem[word + fields[i]]
+            count += 1
+            places[place] = count
+            if count == found.shape[0]:
+                break
+    return count
+
+
+@_jit
+def renew_keys(
+    mem: Int64s, tables: Tables, index: int, directory: int, mask: int, stream: int, fields: Int64s, watermark: int
+) -> None:
+    """Move the live keys of a state to another directory, without those that nothing has any more.
+
+    A live key without entries is worth remembering only as long as a tuple to come could find a partner for it in
+    the base window of ``stream``, which carries the whole key (-1: none does). A key that is forgotten is absent:
+    completing it again finds what there is by then, and the directory stays bounded, however many keys were asked for.
+    """
+    row, state = tables.streams[stream], tables.states[index]
+    old, old_mask, region, stride = state[N_DIRECTORY], state[N_DIRECTORY_MASK], state[N_REGION], state[N_STRIDE]
+    entries = state[N_COUNT]
+    tuples = row[S_NEXT] - row[S_OLDEST] if stream >= 0 else 0
+    live = 0
+    for i in range(entries + tuples):
+        if i < entries:
+            key = mem[region + i * stride + ENTRY_KEY]
+        else:
+            sequence = row[S_OLDEST] + i - entries
+            word = row[S_REGION] + (sequence & row[S_MASK]) * row[S_STRIDE]
+            if _is_over(mem, tables.streams, stream, word, watermark):
+                continue
+            key = _key_of(mem, word, fields)
+        slot = _find(mem, directory, mask, key)
+        if mem[slot + 1] == ABSENT and mem[_find(mem, old, old_mask, key) + 1] == LIVE:
+            mem[slot] = key
+            mem[slot + 1] = LIVE
+            live += 1
+    state[N_DIRECTORY], state[N_DIRECTORY_MASK], state[N_LIVE] = directory, mask, live
+
+
+@_jit
+def sweep(mem: Int64s, tables: Tables, index: int, watermark: int) -> None:
+    """Drop the expired entries of a state; its keys keep their status."""
     states = tables.states
     state = states[index]
     region, stride = state[N_REGION], state[N_STRIDE]
@@ -754,19 +915,52 @@ def sweep(mem: Int64s, tables: Tables, index: int, watermark: int) -> None:
             kept += 1
     states[index, N_COUNT] = kept
     relink(mem, tables, index)
-    if state[N_COMPLETE] == 0:
-        directory, mask = state[N_DIRECTORY], state[N_DIRECTORY_MASK]
-        for word in range(directory, directory + (mask + 1) * DIRECTORY_FIELDS):
-            mem[word] = 0
-        live = 0
-        for entry in range(kept):
-            key = mem[region + entry * stride + ENTRY_KEY]
-            slot = _find(mem, directory, mask, key)
-            if mem[slot + 1] == ABSENT:
-                mem[slot] = key
-                mem[slot + 1] = LIVE
-                live += 1
-        states[index, N_LIVE] = live
+
+
+@_jit
+def purge(mem: Int64s, streams: Int64s, watermark: int) -> None:
+    """Drop what is over at the beginning of every base window."""
+    for s in range(streams.shape[0]):
+        oldest = streams[s, S_OLDEST]
+        while oldest < streams[s, S_NEXT]:
+            word = streams[s, S_REGION] + (oldest & streams[s, S_MASK]) * streams[s, S_STRIDE]
+            if streams[s, S_ROWS] > 0:
+                if mem[word + streams[s, S_PREFIX] + ALIVE] != DEAD:
+                    break
+            elif streams[s, S_LIFETIME] == FOREVER or mem[word + T] + streams[s, S_LIFETIME] > watermark:
+                break
+            oldest += 1
+        streams[s, S_OLDEST] = oldest
+
+
+@_jit
+def count_before(mem: Int64s, tables: Tables, rows: Int64s, watermark: int) -> int:
+    """Walk through all windows and states for tuples with a lesser row number than that of their stream in ``rows``.
+
+    Returns how many tuples of base windows, and entries of states that hold one, are not over.
+    """
+    streams, states, lists = tables.streams, tables.states, tables.lists
+    count = 0
+    for s in range(streams.shape[0]):
+        for sequence in range(streams[s, S_OLDEST], streams[s, S_NEXT]):
+            word = streams[s, S_REGION] + (sequence & streams[s, S_MASK]) * streams[s, S_STRIDE]
+            if not _is_over(mem, streams, s, word, watermark) and mem[word + ROW] < rows[s]:
+                count += 1
+    for index in range(states.shape[0]):
+        for entry in range(states[index, N_COUNT]):
+            word = states[index, N_REGION] + entry * states[index, N_STRIDE]
+            if mem[word + ENTRY_EXPIRY] <= watermark or not _components_alive(
+                mem, streams, lists, word, states[index, N_ROWS], states[index, N_ROWS_COUNT]
+            ):
+                continue
+            first = states[index, N_COMPONENTS]
+            for i in range(states[index, N_COMPONENT_COUNT]):
+                s = lists[first + i]
+                slot = (mem[word + COMPONENTS + i] & streams[s, S_MASK]) * streams[s, S_STRIDE]
+                if mem[streams[s, S_REGION] + slot + ROW] < rows[s]:
+                    count += 1
+                    break
+    return count
 
 
 @_jit

@@ -1,0 +1,84 @@
+"""How a join gets from one plan to the next: policies over one engine, behind one interface.
+
+The answer is the same under every policy but the last; they differ in when the work of a change is done.
+
+``jisc``
+    States of the new plan alone start with every key absent; a probe completes the key it asks for (JISC 4). The
+    output never stalls.
+``moving_state``
+    All states of the new plan are computed before the next tuple is taken (JISC 3.2). The output stalls meanwhile.
+``parallel_track``
+    The new plan starts empty, and both run until the old one holds no tuple from before (JISC 3.3). The output
+    does not stall, but every tuple is processed once per plan. In unbounded windows the old plan never ends.
+``parallel_track_printed``
+    The same as it is usually described: duplicates are found by hashing results, and whether the old plan may
+    end by walking through its states from time to time. For comparison.
+``jisc_printed``
+    JISC's procedure 1 to the letter, which takes a key for completed when it finds some entry of it. **It loses
+    results**: an entry that was stored after the change hides that older ones are missing. For study alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from thalweg.cql.query import Query
+from thalweg.engine.join import JoinEngine, StoreSize, Work
+from thalweg.engine.kernels.join import Int64s
+from thalweg.engine.parallel_track import ParallelTrack, PrintedParallelTrack
+from thalweg.options import Migration
+from thalweg.plan.program import Rank
+from thalweg.plan.tree import Plan
+
+
+class Joiner(Protocol):
+    """What a bucket needs of whatever joins its tuples; its class also declares what of it lasts in an image.
+
+    Calls, over and over: :meth:`offer` tuples, :meth:`advance` through them, :meth:`take_deaths`. A change of plan
+    takes place between two tuples: whatever was taken before it has gone all the way, so that it is safe at any time
+    between two calls of :meth:`advance` (JISC 4.1); offered tuples that were not taken yet run under the new plan.
+    """
+
+    @property
+    def plan(self) -> Plan:
+        """The plan that runs, the newest if there are several."""
+
+    @property
+    def work(self) -> Work:
+        """Work done since the start."""
+
+    def offer(self, batches: Sequence[Int64s], watermark: int | None = None) -> None:
+        """Hand over new tuples, per stream in time order; see :meth:`JoinEngine.offer`."""
+
+    def load(self, batches: Sequence[Int64s], watermark: int) -> None:
+        """Fill the RANGE windows of a new joiner with tuples whose results were found before."""
+
+    def advance(self, limit: int | None = None) -> Iterator[Int64s]:
+        """Process up to ``limit`` of the offered tuples; yields blocks of results, each good until the next."""
+
+    def take_deaths(self) -> Int64s:
+        """(stream, row, time) of the tuples that left ROWS windows since this was last asked."""
+
+    def transition(self, plan: Plan, rank: Rank | None = None) -> None:
+        """Run under another plan from the next tuple on."""
+
+    def held(self, stream: int) -> int:
+        """How many tuples a base window holds, or more."""
+
+    def rows(self, stream: int) -> Int64s:
+        """The row numbers of the tuples in a base window."""
+
+    def sizes(self) -> list[StoreSize]:
+        """What every base window and kept state holds."""
+
+
+def open_joiner(
+    query: Query, plan: Plan, rank: Rank | None = None, migration: Migration = "jisc", *, timed: bool = True
+) -> Joiner:
+    """A joiner for a query that changes its plan by the given policy."""
+    if migration == "parallel_track":
+        return ParallelTrack(query, plan, rank)
+    if migration == "parallel_track_printed":
+        return PrintedParallelTrack(query, plan, rank)
+    return JoinEngine(query, plan, rank, timed=timed, completion=migration)

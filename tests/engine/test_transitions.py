@@ -1,0 +1,146 @@
+"""JISC on the engine: which states a change leaves complete, when they become so, and what that costs."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.engine.rstu import Feeder, pipeline, rstu, some_events
+from thalweg.engine.join import JoinEngine
+from thalweg.plan.transition import classify
+
+OLD = "((R S) T) U"
+
+
+def fed(plan: str, count: int = 60, keys: int = 40) -> Feeder:
+    """A pipeline that has seen some tuples."""
+    query = rstu(width=1000)
+    feeder = Feeder(query, JoinEngine(query, pipeline(plan)))
+    feeder.feed(some_events(random.Random(1), count, keys))
+    return feeder
+
+
+def incomplete(feeder: Feeder) -> set[str]:
+    return {name for name, live in feeder.states().items() if live is not None}
+
+
+@pytest.mark.parametrize(
+    ("new", "complete", "lacking"),
+    [
+        ("((U T) S) R", set(), {"TU", "STU"}),
+        ("((S R) U) T", {"RS"}, {"RSU"}),
+        ("((S T) R) U", {"RST"}, {"ST"}),
+    ],
+    ids=["figure 3b", "figure 3c", "figure 2b"],
+)
+def test_states_after_a_transition(new: str, complete: set[str], lacking: set[str]) -> None:
+    feeder = fed(OLD)
+    assert set(feeder.states()) == {"RS", "RST"}
+    assert not incomplete(feeder)
+    feeder.joiner.transition(pipeline(new))
+    assert set(feeder.states()) == complete | lacking
+    assert incomplete(feeder) == lacking
+    expected = classify(pipeline(OLD), pipeline(new)).incomplete
+    assert {frozenset(map("RSTU".index, name)) for name in lacking} == expected
+
+
+def test_a_state_that_is_still_incomplete_stays_so_in_the_next_plan() -> None:
+    """Figure 4: ST lacks what came before the first change, also after the second."""
+    feeder = fed(OLD)
+    feeder.joiner.transition(pipeline("((S T) R) U"))
+    assert incomplete(feeder) == {"ST"}
+    feeder.joiner.transition(pipeline("((S T) U) R"))
+    assert incomplete(feeder) == {"ST", "STU"}
+
+
+def test_what_was_completed_is_taken_over_by_the_next_plan() -> None:
+    feeder = fed(OLD, count=400, keys=200)
+    feeder.joiner.transition(pipeline("((S T) R) U"))
+    feeder.feed([("R", 400, 3)])
+    live = feeder.states()["ST"]
+    assert live == 1
+    feeder.joiner.transition(pipeline("((S T) U) R"))
+    assert feeder.states()["ST"] == live
+
+
+def test_nothing_is_missing_while_nothing_has_come() -> None:
+    query = rstu()
+    feeder = Feeder(query, JoinEngine(query, pipeline(OLD)))
+    feeder.joiner.transition(pipeline("((U T) S) R"))
+    assert not incomplete(feeder)
+
+
+def test_a_transition_does_no_work() -> None:
+    """However much the windows hold: what is missing is computed when it is asked for."""
+    feeder = fed(OLD, count=2000, keys=500)
+    before = feeder.joiner.work
+    feeder.joiner.transition(pipeline("((U T) S) R"))
+    assert feeder.joiner.work == before
+    feeder.feed([("R", 2000, 7)])
+    assert 1 <= feeder.joiner.work.completions <= 2  # that key of UTS, and of UT below it if S has it
+
+
+def test_states_become_complete() -> None:
+    """All keys are asked for sooner or later; when few are left, those are completed at once (JISC 4.3)."""
+    query = rstu(width=2000)
+    feeder = Feeder(query, JoinEngine(query, pipeline(OLD)))
+    rng = random.Random(2)
+    feeder.feed(some_events(rng, 2000, 300))
+    feeder.joiner.transition(pipeline("((U T) S) R"))
+    progress = []
+    for start in range(2000, 8000, 100):
+        feeder.feed(some_events(rng, 100, 300, start=start))
+        progress.append(feeder.states()["STU"])
+        if progress[-1] is None:
+            break
+    assert progress[-1] is None, "still incomplete after three windows"
+    assert progress[0] is not None
+    assert progress[:-1] == sorted(progress[:-1])
+    assert feeder.states() == {"TU": None, "STU": None}
+    work = feeder.joiner.work
+    assert work.states_completed == 2
+    assert work.completions <= 2 * 300  # each key of each state once
+    feeder.feed(some_events(rng, 1000, 300, start=8000))
+    assert feeder.joiner.work.completions == work.completions  # a complete state asks for nothing
+
+
+def test_keys_that_are_asked_for_in_vain_do_not_keep_a_state_incomplete() -> None:
+    """S and T have no key in common: every key of ST is completed, and has no entries."""
+    query = rstu(width=10_000)
+    feeder = Feeder(query, JoinEngine(query, pipeline(OLD)))
+    keys = range(3000)
+    feeder.feed([("S" if key % 2 else "T", key, key) for key in keys])
+    feeder.joiner.transition(pipeline("((S T) R) U"))
+    assert feeder.states()["ST"] == 0
+    feeder.feed([("R", 3000 + key, key) for key in keys])
+    assert feeder.states()["ST"] is None
+
+
+def test_keys_that_have_left_all_windows_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Live keys cost memory, so those that no tuple has are absent again when room is needed."""
+    monkeypatch.setattr(JoinEngine, "_detect_completion", lambda _: None)
+    query = rstu(width=50)
+    feeder = Feeder(query, JoinEngine(query, pipeline(OLD)))
+    feeder.feed([("S", i, i) for i in range(45)] + [("T", 45 + i, i) for i in range(5)])
+    feeder.joiner.transition(pipeline("((S T) R) U"))
+    for start in range(50, 20_000, 50):  # R asks for keys that S and T never have
+        feeder.feed([(("S", "T")[t % 2], t, t) if t % 5 else ("R", t, -t) for t in range(start, start + 50)])
+    (state,) = [size for size in feeder.joiner.sizes() if size.node == frozenset({1, 2})]
+    assert state.live_keys is not None
+    assert 0 < state.live_keys <= 600  # of 4,000 that were asked for
+    assert state.bytes < 100_000
+
+
+def test_two_incomplete_children_become_complete_with_their_parent() -> None:
+    names = "ABCDE"
+    query = rstu(width=3000, names=names)
+    feeder = Feeder(query, JoinEngine(query, pipeline("(((A C) B) D) E", names)))
+    rng = random.Random(3)
+    feeder.feed(some_events(rng, 1500, 1000, names))
+    feeder.joiner.transition(pipeline("((A B) (C D)) E", names))
+    assert incomplete(feeder) == {"AB", "CD"}  # the state above them was kept
+    feeder.joiner.transition(pipeline("((A B) (C D)) E", names))
+    for start in range(1500, 9000, 300):
+        feeder.feed(some_events(rng, 300, 1000, names, start))
+    assert not incomplete(feeder)
