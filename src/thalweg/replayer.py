@@ -20,10 +20,11 @@ from thalweg.engine.payload import TablePayload
 from thalweg.errors import InputError, PlanError, QueryError
 from thalweg.intake import as_table
 from thalweg.options import Options
+from thalweg.plan.difference import AnyPlan, format_any
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.search import rank
 from thalweg.plan.statistics import Statistics
-from thalweg.plan.tree import Node, Plan, format_node, format_plan
+from thalweg.plan.tree import Node, format_node
 from thalweg.planning import interval_option, measured_statistics, plan_for
 
 Progress = Callable[[int, int], None]
@@ -169,7 +170,7 @@ class _Replay:
             checked.append((position, text))
         return sorted(checked, key=lambda pair: pair[0])
 
-    def _plan(self, text: str | None) -> Plan | None:
+    def _plan(self, text: str | None) -> AnyPlan:
         return plan_for(self.query, self.statistics, text, self.options.states)
 
     def run(self, progress: Progress | None) -> ReplayResult:
@@ -179,7 +180,7 @@ class _Replay:
         plan = self._plan(self.options.plan)
         payloads = [TablePayload(a.table) for a in self.arrivals]
         bucket = open_bucket(self.query, plan, rank(self.graph, self.statistics), payloads)
-        plans = [] if plan is None else [PlanUse(0, format_plan(plan, self.query.aliases))]
+        plans = [PlanUse(0, format_any(plan, self.query.aliases))]
         tables = list(self._tables(bucket, plans, progress))
         answer = pa.concat_tables([self.query.schema.empty_table(), *tables])
         aliases = self.query.aliases
@@ -232,9 +233,8 @@ class _Replay:
 
     def _switch(self, bucket: Bucket, plans: list[PlanUse], position: int, text: str) -> None:
         plan = self._plan(text)
-        if plan is not None:
-            bucket.transition(plan, rank(self.graph, self.statistics))
-            plans.append(PlanUse(position, format_plan(plan, self.query.aliases)))
+        bucket.transition(plan, rank(self.graph, self.statistics))
+        plans.append(PlanUse(position, format_any(plan, self.query.aliases)))
 
     def _name(self, node: Node) -> str:
         if self.query.kind == "difference":

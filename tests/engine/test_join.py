@@ -25,6 +25,7 @@ from thalweg.cql.query import (
 )
 from thalweg.engine.encoding import mix
 from thalweg.engine.join import JoinEngine
+from thalweg.engine.join_bucket import EngineOpener
 from thalweg.plan.tree import Join, Leaf, LinearPlan, Plan, Tree, TreePlan, state_nodes
 
 OPERATORS = {
@@ -186,10 +187,12 @@ def words(engine: JoinEngine, events: list[Tuple]) -> list[np.ndarray]:
     return matrices
 
 
-def run(setting: Setting, rng: random.Random) -> tuple[Counter[tuple[int, ...]], JoinEngine]:
+def run(
+    setting: Setting, rng: random.Random, open_engine: EngineOpener = JoinEngine
+) -> tuple[Counter[tuple[int, ...]], JoinEngine]:
     """Batches cut anywhere, the plan changed anywhere."""
     n = len(setting.query.streams)
-    engine = JoinEngine(setting.query, random_plan(rng, n))
+    engine = open_engine(setting.query, random_plan(rng, n), None, timed=True)
     answer: Counter[tuple[int, ...]] = Counter()
     position = 0
     changes = rng.choice([0.0, 0.1, 0.6])
@@ -222,16 +225,13 @@ def test_any_plan_and_any_changes_give_the_naive_answer(small: bool, seed: int) 
     assert answer == naive(setting)
 
 
-@settings(max_examples=200, deadline=None, print_blob=True)
-@given(seed=st.integers(0, 2**32))
-def test_arrival_order_does_not_matter_within_the_watermark(seed: int) -> None:
-    rng = random.Random(seed)
+def run_out_of_order(rng: random.Random, open_engine: EngineOpener = JoinEngine) -> None:
     setting = random_setting(rng)
     while any(isinstance(ref.window, RowsWindow) for ref in setting.query.streams):
         setting = random_setting(rng)
     lateness = rng.choice([0, 5, 200])
     arriving = sorted(setting.tuples, key=lambda e: e.time + rng.uniform(0, lateness))
-    engine = JoinEngine(setting.query, random_plan(rng, len(setting.query.streams)))
+    engine = open_engine(setting.query, random_plan(rng, len(setting.query.streams)), None, timed=True)
     answer: Counter[tuple[int, ...]] = Counter()
     position = 0
     while position < len(arriving):
@@ -245,3 +245,9 @@ def test_arrival_order_does_not_matter_within_the_watermark(seed: int) -> None:
         if rng.random() < 0.2:
             engine.transition(random_plan(rng, len(setting.query.streams)))
     assert answer == naive(setting)
+
+
+@settings(max_examples=200, deadline=None, print_blob=True)
+@given(seed=st.integers(0, 2**32))
+def test_arrival_order_does_not_matter_within_the_watermark(seed: int) -> None:
+    run_out_of_order(random.Random(seed))

@@ -15,7 +15,7 @@ from tests.cases import TIME, Case, Item, Now, Out, Range, Rows, Star, Window
 from tests.expressions import Agg, Arith, Cmp, Col, Expr, Lit, Pred, ResultTime
 from tests.lifetimes import arrivals
 from tests.properties.pick import Pick
-from tests.properties.plans import a_plan
+from tests.properties.plans import a_difference, a_plan
 from tests.properties.predicates import EdgeKind, edges, interval, residual, selection
 from tests.properties.sketch import Sketch, a_sketch
 
@@ -193,11 +193,11 @@ def difference(sketch: Sketch) -> dict[str, Any]:
 
 def planned(pick: Pick, case: Case, profile: Profile) -> Case:
     """The case with a first plan (or none) and, if the profile has them, changes of plan."""
-    if profile.kind == "except":
-        return case  # a set difference has no join to plan
 
     def plan() -> str:
         aliases = [item.alias for item in case.items]
+        if profile.kind == "except":
+            return a_difference(pick, aliases)
         return a_plan(pick, aliases, linear=case.states != "all")  # a linear order has no states to keep
 
     first = None if pick.chance(4) else plan()

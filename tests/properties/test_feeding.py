@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -28,9 +28,11 @@ from thalweg.cql.query import Query
 from thalweg.engine.batch import Batch
 from thalweg.engine.bucket import Bucket, open_bucket
 from thalweg.engine.image import mark_dirty, read_image, write_image
-from thalweg.plan import JoinGraph, Statistics, choose_plan, resolve_plan
-from thalweg.plan.tree import Plan
+from thalweg.plan import Statistics
+from thalweg.plan.difference import AnyPlan
+from thalweg.planning import plan_for
 
+Opener = Callable[[Query, AnyPlan], Bucket]
 EDGES: tuple[EdgeKind, ...] = ("key", "key", "key", "composite", "theta", "time")
 JOINS = Profile(
     sizes=(1, 2, 3, 3, 4),
@@ -43,7 +45,9 @@ JOINS = Profile(
 AGGREGATES = Profile(
     kind="aggregate", sizes=(1, 2, 3), edges=EDGES, windows=ALL_WINDOWS, outputs=("istream", "dstream"), transitions=2
 )
-DIFFERENCES = Profile(kind="except", sizes=(2, 3), windows=ALL_WINDOWS, outputs=("istream", "dstream"))
+DIFFERENCES = Profile(
+    kind="except", sizes=(2, 3, 4), windows=ALL_WINDOWS, outputs=("istream", "dstream"), transitions=3
+)
 
 
 @randomized(share=60)
@@ -64,40 +68,38 @@ def test_differences(case: Case, seed: int) -> None:
     check(case, random.Random(seed))
 
 
-def check(case: Case, rng: random.Random) -> None:
+def check(case: Case, rng: random.Random, opener: Opener = open_bucket) -> None:
     assume(bool(case.minus) or not contradictory(case))
     tables = case.tables()
     query = bind(case.cql(), {name: Source(table.schema, TIME) for name, table in tables.items()})[0]
     streams = arrivals([(ref.alias, tables[ref.stream], ref.time) for ref in query.streams], None)
     with tempfile.TemporaryDirectory() as directory:
-        host = Host(query, case, rng, Path(directory))
+        host = Host(query, case, rng, Path(directory), opener)
         answer = pa.concat_tables([query.schema.empty_table(), *feed(host, query, case, streams, rng)])
     got, want = normalised_table(answer), expected(case)
     assert got == want, f"missing {want - got}\nextra {got - want}\n{case.cql()}"
 
 
-def some_plan(query: Query, case: Case, rng: random.Random) -> Plan | None:
-    if query.kind == "difference":
-        return None
-    graph, statistics = JoinGraph.of(query), Statistics.default(query)
+def some_plan(query: Query, case: Case, rng: random.Random) -> AnyPlan:
+    statistics = Statistics.default(query)
     texts = [text for text in (case.plan, *(text for _, text in case.transitions)) if text is not None]
     if not texts or rng.random() < 0.3:
-        return choose_plan(graph, statistics, case.states)
-    return resolve_plan(rng.choice(texts), graph, query.aliases, statistics, case.states)
+        return plan_for(query, statistics, None, case.states)
+    return plan_for(query, statistics, rng.choice(texts), case.states)
 
 
 class Host:
     """Buckets of one query, of which the one that was used last is handed over to any other, old or new."""
 
-    def __init__(self, query: Query, case: Case, rng: random.Random, directory: Path) -> None:
+    def __init__(self, query: Query, case: Case, rng: random.Random, directory: Path, opener: Opener) -> None:
         self._query, self._case, self._rng = query, case, rng
-        self._directory = directory
+        self._directory, self._opener = directory, opener
         self._often = rng.choice([0.0, 0.3, 1.0])
         self._buckets = [self._open()]
         self.bucket = self._buckets[0]
 
     def _open(self) -> Bucket:
-        return open_bucket(self._query, some_plan(self._query, self._case, self._rng))
+        return self._opener(self._query, some_plan(self._query, self._case, self._rng))
 
     def hand_over(self, stamp: str) -> None:
         if self._rng.random() < self._often:
@@ -130,10 +132,8 @@ def feed(host: Host, query: Query, case: Case, streams: list[Arrivals], rng: ran
         )
         yield from bucket.advance()
         yield from bucket.settle(watermark)
-        if query.kind == "join" and rng.random() < 0.3:
-            plan = some_plan(query, case, rng)
-            assert plan is not None
-            bucket.transition(plan)
+        if rng.random() < 0.3:
+            bucket.transition(some_plan(query, case, rng))
         host.hand_over(str(len(arriving)))
     yield from host.bucket.close()
 

@@ -31,7 +31,12 @@ AGGREGATES = Profile(
     outputs=("istream", "istream", "dstream"),
 )
 DIFFERENCES = Profile(
-    kind="except", sizes=(2, 2, 3, 4), classes=2, windows=ALL_WINDOWS, outputs=("istream", "istream", "dstream")
+    kind="except",
+    sizes=(2, 2, 3, 4),
+    classes=2,
+    windows=ALL_WINDOWS,
+    outputs=("istream", "istream", "dstream"),
+    transitions=3,
 )
 LATE_ROWS = Profile(
     sizes=(2, 2, 3, 4, 1),

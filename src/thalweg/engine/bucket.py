@@ -19,8 +19,8 @@ from thalweg.engine.join import StoreSize, Work
 from thalweg.engine.join_bucket import JoinBucket
 from thalweg.engine.payload import Rows
 from thalweg.errors import PlanError
+from thalweg.plan.difference import AnyPlan, DifferencePlan
 from thalweg.plan.program import Rank
-from thalweg.plan.tree import Plan
 
 
 class Bucket(Protocol):
@@ -56,7 +56,7 @@ class Bucket(Protocol):
     def close(self) -> Iterator[pa.Table]:
         """The input has ended: time runs out for everything that time can end."""
 
-    def transition(self, plan: Plan, rank: Rank | None = None) -> None:
+    def transition(self, plan: AnyPlan, rank: Rank | None = None) -> None:
         """Run under another plan from the next row on; the answer stays what it is."""
 
     def oldest_rows(self) -> list[int]:
@@ -71,11 +71,11 @@ class Bucket(Protocol):
 
 
 def open_bucket(
-    query: Query, plan: Plan | None, rank: Rank | None = None, payloads: Sequence[Rows] | None = None
+    query: Query, plan: AnyPlan | None, rank: Rank | None = None, payloads: Sequence[Rows] | None = None
 ) -> Bucket:
-    """A bucket for a query; ``payloads`` if the rows to come are all there already."""
+    """A bucket for a query (a set difference needs no plan); ``payloads`` if the rows to come are all there already."""
     if query.kind == "difference":
-        return DifferenceBucket(query, payloads)
-    if plan is None:
-        raise PlanError(f"query '{query.name}' needs a plan")
+        return DifferenceBucket(query, plan, payloads)
+    if plan is None or isinstance(plan, DifferencePlan):
+        raise PlanError(f"query '{query.name}' is a join and needs the plan of one")
     return JoinBucket(query, plan, rank, payloads)

@@ -18,6 +18,7 @@ from thalweg.cql.query import Query
 from thalweg.engine.assembly import Assembly, Path, assemble, theta_tables
 from thalweg.engine.instants import FOREVER, NEVER
 from thalweg.engine.kernels import join as k
+from thalweg.engine.kernels.eddy import Eddy
 from thalweg.engine.layout import StreamLayout, layouts, row_numbers
 from thalweg.engine.memory import Memory
 from thalweg.plan.join_graph import JoinGraph
@@ -91,6 +92,8 @@ class JoinEngine:
         "_counters",
         "_horizon",
     )
+
+    _eddy: Eddy | None = None  # programs decide where tuples go; see thalweg.engine.eddy
 
     def __init__(self, query: Query, plan: Plan, rank: Rank | None = None, *, timed: bool = True) -> None:
         self.graph = JoinGraph.of(query)
@@ -221,6 +224,7 @@ class JoinEngine:
             self._counters,
             self._horizon,
             limit,
+            self._eddy,
         )
 
     def take_deaths(self) -> k.Int64s:
@@ -270,7 +274,7 @@ class JoinEngine:
         is indexed anew if it was complete, and else starts absent. While nothing has arrived,
         nothing is missing.
         """
-        programs = compile_programs(plan, self.graph, rank)
+        programs = self._compile(plan, rank)
         assembly = assemble(programs, self.layouts)
         old = {node: self._states[i] for i, node in enumerate(self._nodes)}
         old_keys = {node: self._key_classes(i) for i, node in enumerate(self._nodes)}
@@ -301,6 +305,9 @@ class JoinEngine:
         for i in rekeyed:
             self._rekey(i)
         self._straight = self._is_straight()
+
+    def _compile(self, plan: Plan, rank: Rank | None) -> Programs:
+        return compile_programs(plan, self.graph, rank)
 
     def resume(self) -> None:
         """Derive what an image leaves out, after the rest was taken over from it.

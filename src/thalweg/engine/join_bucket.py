@@ -10,7 +10,7 @@ in total order, so there they wait until the watermark has passed them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -26,8 +26,16 @@ from thalweg.engine.kernels.join import ROW, Int64s
 from thalweg.engine.outputs import Emitter, Entering, emitter
 from thalweg.engine.payload import Payload, Rows
 from thalweg.engine.results import Verdict, engine_columns, needs_times, payload_columns
+from thalweg.errors import PlanError
+from thalweg.plan.difference import AnyPlan, DifferencePlan
 from thalweg.plan.program import Rank
 from thalweg.plan.tree import Plan
+
+
+class EngineOpener(Protocol):
+    """Whatever makes the engine of a bucket."""
+
+    def __call__(self, query: Query, plan: Plan, rank: Rank | None, *, timed: bool) -> JoinEngine: ...
 
 
 class JoinBucket:
@@ -36,17 +44,23 @@ class JoinBucket:
     __image__: ClassVar = ("_payloads", "_encoders", "_waiting", "_in_order", "_engine", "_emitter")
 
     def __init__(
-        self, query: Query, plan: Plan, rank: Rank | None = None, payloads: Sequence[Rows] | None = None
+        self,
+        query: Query,
+        plan: Plan,
+        rank: Rank | None = None,
+        payloads: Sequence[Rows] | None = None,
+        open_engine: EngineOpener = JoinEngine,
     ) -> None:
         expressions = Expressions(physical_names(query) | engine_columns(query))
         self._payloads: Sequence[Rows] = payloads or [
             Payload(ref.schema, columns) for ref, columns in zip(query.streams, payload_columns(query), strict=True)
         ]
+        self._query = query
         self._encoders = encoders(query, expressions)
         self._needs_order = any(isinstance(ref.window, RowsWindow) for ref in query.streams)
         self._waiting = Waiting([encoder.layout.width for encoder in self._encoders])
         self._in_order = True
-        self._engine = JoinEngine(query, plan, rank, timed=needs_times(query))
+        self._engine = open_engine(query, plan, rank, timed=needs_times(query))
         self._nothing = np.zeros((0, 2 + len(query.streams)), np.int64)
         self._verdict = Verdict(query, expressions)
         self._emitter: Emitter = emitter(query, expressions, self._payloads)
@@ -108,7 +122,9 @@ class JoinBucket:
             yield from self.advance()
         yield from self.settle(FOREVER)
 
-    def transition(self, plan: Plan, rank: Rank | None = None) -> None:
+    def transition(self, plan: AnyPlan, rank: Rank | None = None) -> None:
+        if isinstance(plan, DifferencePlan):
+            raise PlanError(f"query '{self._query.name}' is a join and needs the plan of one")
         self._engine.transition(plan, rank)
 
     @property

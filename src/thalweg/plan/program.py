@@ -49,10 +49,14 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Steps that extend a tuple of ``head``; for a completion, a given key of ``head``'s state."""
+    """Steps that extend a tuple of ``head``; for a completion, a given key of ``head``'s state.
+
+    ``unordered``: an eddy takes some of them, in any order (:mod:`thalweg.plan.routes`).
+    """
 
     head: Node
     steps: tuple[Step, ...]
+    unordered: bool = False
 
 
 @dataclass(frozen=True, slots=True)

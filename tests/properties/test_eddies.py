@@ -1,0 +1,46 @@
+"""Eddies fed as streams feed them: whatever way their tuples take, the answer is that of the oracle."""
+
+from __future__ import annotations
+
+import random
+from functools import partial
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.cases import Case
+from tests.properties.settings import randomized
+from tests.properties.strategies import cases
+from tests.properties.test_feeding import AGGREGATES, JOINS, check
+from thalweg.cql.query import Query
+from thalweg.engine.eddy import Policy, open_eddy
+from thalweg.engine.join_bucket import JoinBucket
+from thalweg.plan.difference import AnyPlan, DifferencePlan
+
+
+def open_routed(query: Query, plan: AnyPlan, policy: Policy) -> JoinBucket:
+    assert not isinstance(plan, DifferencePlan)
+    return JoinBucket(query, plan, open_engine=partial(open_eddy, policy=policy))
+
+
+def check_eddy(case: Case, policy: Policy, seed: int) -> None:
+    rng = random.Random(seed)
+    with pytest.MonkeyPatch.context() as patch:
+        if rng.random() < 0.5:  # change the routes all the time
+            patch.setattr("thalweg.engine.eddy._PATIENCE", rng.choice([1, 7]))
+            patch.setattr("thalweg.engine.eddy._ENOUGH", 1)
+            patch.setattr("thalweg.engine.eddy._ADVENTURE", rng.choice([1, 2, 8]))
+        check(case, rng, partial(open_routed, policy=policy))
+
+
+@randomized(share=40)
+@given(case=cases(JOINS), policy=st.sampled_from(["cacq", "stairs_jisc"]), seed=st.integers(0, 2**32))
+def test_joins(case: Case, policy: Policy, seed: int) -> None:
+    check_eddy(case, policy, seed)
+
+
+@randomized(share=15)
+@given(case=cases(AGGREGATES), policy=st.sampled_from(["cacq", "stairs_jisc"]), seed=st.integers(0, 2**32))
+def test_aggregates(case: Case, policy: Policy, seed: int) -> None:
+    check_eddy(case, policy, seed)
