@@ -66,9 +66,7 @@ def test_the_plan_of_an_except_query(thalweg: Invoke) -> None:
     assert document(result)[0]["plan"] == {"text": "A - B", "kind": "difference", "tree": None}
     refused = thalweg("explain", "-", *SCHEMAS, "--plan", "A B", input=text)
     assert refused.exit_code == 1
-    assert refused.stderr == (
-        "error: plan 'A B': 'B' has no place there in a set difference. Write it like 'A - B'.\n"
-    )
+    assert refused.stderr == ("error: plan 'A B': 'B' has no place there in a set difference. Write it like 'A - B'.\n")
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,8 @@ def test_cacq_stores_no_intermediate_result_whatever_the_plan_keeps() -> None:
     feed(engine, [(s, 800 + t, k) for s, t, k in uniform(4, 800, 40)])
     assert engine.work.stored == engine.work.completions == 0
     assert [len(size.node) for size in engine.sizes()] == [1] * 4
-    assert isinstance(engine.plan, TreePlan) and not engine.plan.kept
+    assert isinstance(engine.plan, TreePlan)
+    assert not engine.plan.kept
 
 
 def test_stairs_do_what_the_pipeline_does_where_the_plan_leaves_no_choice() -> None:

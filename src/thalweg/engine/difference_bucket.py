@@ -37,9 +37,7 @@ class DifferenceBucket:
 
     __image__: ClassVar = ("plan", "_payloads", "_keys", "_inputs", "_waiting", "_difference", "_tuples", "_results")
 
-    def __init__(
-        self, query: Query, plan: AnyPlan | None = None, payloads: Sequence[Rows] | None = None
-    ) -> None:
+    def __init__(self, query: Query, plan: AnyPlan | None = None, payloads: Sequence[Rows] | None = None) -> None:
         expressions = Expressions(physical_names(query) | engine_columns(query))
         self._payloads: Sequence[Rows] = payloads or [
             Payload(ref.schema, columns) for ref, columns in zip(query.streams, payload_columns(query), strict=True)

@@ -76,7 +76,7 @@ class JoinEngine:
     them; :meth:`transition` at any point between two calls of advance.
     """
 
-    __image__: ClassVar = (
+    __image__: ClassVar[tuple[str, ...]] = (
         "plan",
         "_assembly",
         "_memory",

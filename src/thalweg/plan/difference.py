@@ -5,8 +5,8 @@ A plan is written as people write it, with or without parentheses::
     ((A - B) - C) - D
     A - B - C - D
 
-Its intermediate differences (``A - B``, ``A - B - C``) move like the states of a left-deep join when the plan changes, and
-:func:`~thalweg.plan.transition.classify` says how. The engine keeps none of them: see :mod:`thalweg.engine.difference`.
+When the plan changes, its intermediate differences (``A - B``, ``A - B - C``) move like the states of a left-deep
+join, as :func:`~thalweg.plan.transition.classify` says. The engine keeps none of them: see :mod:`thalweg.engine.difference`.
 """
 
 from __future__ import annotations

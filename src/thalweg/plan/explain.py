@@ -12,8 +12,8 @@ from thalweg.cql.query import Query, RangeWindow, StreamRef, Window
 from thalweg.cql.rendering import render
 from thalweg.cql.types import describe
 from thalweg.plan.cost import DEFAULT_COSTS, Costs, PlanCost, StepCost, plan_cost
-from thalweg.plan.estimator import Estimator, TreeEstimator, splits_of, streams_of
 from thalweg.plan.difference import AnyPlan, DifferencePlan, format_any
+from thalweg.plan.estimator import Estimator, TreeEstimator, splits_of, streams_of
 from thalweg.plan.explain_text import lay_out
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.names import aggregate_text, class_names, class_text, output_text, theta_text

@@ -169,9 +169,7 @@ def send(
 ) -> None:
     """Decide on the next hop of a partial tuple."""
     within = climbs[head, hops[depth, H_LEVEL], L_STREAMS]
-    hops[depth, H_STEP] = _route(
-        modules, heads, order, temper, head, hops[depth, H_DONE], hops[depth, H_KNOWN], within
-    )
+    hops[depth, H_STEP] = _route(modules, heads, order, temper, head, hops[depth, H_DONE], hops[depth, H_KNOWN], within)
 
 
 @_jit
