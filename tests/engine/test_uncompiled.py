@@ -9,16 +9,20 @@ from pathlib import Path
 
 SCRIPT = """
 import random, numba
+from functools import partial
 from tests.engine.test_join import naive, random_setting, run
+from thalweg.engine.eddy import open_eddy
+from thalweg.engine.join import JoinEngine
 from thalweg.engine.kernels import join
 
 assert not hasattr(join.run, "py_func"), "compiled"
-for seed in range(40):
+openers = [JoinEngine, partial(open_eddy, policy="cacq"), partial(open_eddy, policy="stairs_jisc")]
+for seed in range(60):
     rng = random.Random(seed)
     setting = random_setting(rng)
-    answer, _ = run(setting, rng)
+    answer, _ = run(setting, rng, openers[seed % 3])
     assert answer == naive(setting), seed
-print("40 plans ran uncompiled")
+print("60 plans ran uncompiled")
 """
 
 
@@ -32,4 +36,4 @@ def test_the_join_kernels_are_plain_python_too() -> None:
         check=False,
     )
     assert finished.returncode == 0, finished.stderr
-    assert "40 plans ran uncompiled" in finished.stdout
+    assert "60 plans ran uncompiled" in finished.stdout

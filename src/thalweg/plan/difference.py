@@ -6,7 +6,8 @@ A plan is written as people write it, with or without parentheses::
     A - B - C - D
 
 When the plan changes, its intermediate differences (``A - B``, ``A - B - C``) move like the states of a left-deep
-join, as :func:`~thalweg.plan.transition.classify` says. The engine keeps none of them: see :mod:`thalweg.engine.difference`.
+join, as :func:`~thalweg.plan.transition.classify` says. The engine keeps none of them, for a reason that
+:mod:`thalweg.engine.difference` gives.
 """
 
 from __future__ import annotations

@@ -14,6 +14,8 @@ Design
     pushed that runs the state's completion program for that key, which may push
     further ones for the states below, and the probe is opened again when it returns.
 
+    The programs of heads may be routed by an eddy (``kernels.eddy``); all others run in order.
+
 Invariants
     A key of a state that is not live has no entries. An entry's components are alive in
     their base windows for as long as the entry is (expiry is the least of theirs).
@@ -313,7 +315,8 @@ def run(
         horizon: no tuple before this time comes after these. They are taken in time order, so up to there each of
             them moves the watermark on; FOREVER: the tuples of all calls come in order.
         limit: how many more tuples to take.
-        eddy: who decides on the steps of new tuples, if not their programs. (Compiled apart, for each of the two.)
+        eddy: who picks the next step of a new tuple's program, instead of taking them in order. Without one, nothing
+            of it is compiled: a pipeline pays nothing for it.
 
     """
     streams, paths, states, steps, programs, lists, thetas, integer_offsets, float_offsets = tables
@@ -401,7 +404,7 @@ def run(
 
         elif phase == OPEN:
             step = programs[frame_program[frame], G_FIRST] + depth
-            if eddy is not None and frame == 0:
+            if eddy is not None and frame_program[frame] < n:
                 step = hops[depth, eddies.H_STEP]
             target = steps[step, X_TARGET]
             keys = steps[step, X_KEY_COUNT]
@@ -439,14 +442,14 @@ def run(
                 cursors[frame, depth] = streams[target, S_NEXT] - 1
             probed[frame, depth] = key
             probes += 1
-            if eddy is not None and frame == 0:
+            if eddy is not None and frame_program[frame] < n:
                 seen[step, eddies.V_PROBES] += 1
             phase = SCAN
 
         elif phase == SCAN:
             step = programs[frame_program[frame], G_FIRST] + depth
             has, knows, looked = ALL, ALL, candidates
-            if eddy is not None and frame == 0:
+            if eddy is not None and frame_program[frame] < n:
                 step = hops[depth, eddies.H_STEP]
                 has = hops[depth, eddies.H_DONE] | modules[step, eddies.M_STREAMS]
                 knows = hops[depth, eddies.H_KNOWN]
@@ -515,7 +518,7 @@ def run(
                         ):
                             found = False
                             break
-            if eddy is not None and frame == 0:
+            if eddy is not None and frame_program[frame] < n:
                 seen[step, eddies.V_CANDIDATES] += candidates - looked
                 seen[step, eddies.V_MATCHES] += found
             if found:
@@ -546,7 +549,7 @@ def run(
             # 4. Store or emit; never both, for the root keeps no state.
             program = frame_program[frame]
             last = depth + 1 == programs[program, G_STEPS]
-            if eddy is not None and frame == 0 and depth >= 0:
+            if eddy is not None and program < n and depth >= 0:
                 grown = eddies.land(modules, climbs, hops, program, depth)
                 last = hops[depth + 1, eddies.H_DONE] == (1 << n) - 1
             if last and frame == 0:
@@ -564,7 +567,7 @@ def run(
                     continue
             else:
                 target = steps[programs[program, G_FIRST] + depth, X_STORES]
-                if eddy is not None and frame == 0:
+                if eddy is not None and program < n:
                     target = grown
                 if target >= 0:
                     key = _hash(code, frame, lists, states[target, N_KEY], states[target, N_KEY_COUNT])
@@ -594,7 +597,7 @@ def run(
             else:
                 depth += 1
                 phase = OPEN
-                if eddy is not None and frame == 0:
+                if eddy is not None and program < n:
                     eddies.send(modules, eddy_heads, climbs, order, hops, temper, program, depth)
 
     registers[R_FRAME], registers[R_DEPTH], registers[R_PHASE] = frame, depth, phase
