@@ -81,7 +81,12 @@ def _jit(function: _Function) -> _Function:
     return cast("_Function", numba.njit(cache=True, error_model="numpy")(function))
 
 
-@_jit
+def _inlined(function: _Function) -> _Function:
+    """Compiled into its caller: a call would count references to every array, which costs more than a decision."""
+    return cast("_Function", numba.njit(cache=True, error_model="numpy", forceinline=True)(function))
+
+
+@_inlined
 def _connection(modules: Int64s, module: int, done: int, known: int) -> int:
     needs = modules[module, M_NEEDS]
     if needs != 0:
@@ -94,7 +99,7 @@ def _connection(modules: Int64s, module: int, done: int, known: int) -> int:
     return LOOSE
 
 
-@_jit
+@_inlined
 def _is_shadowed(modules: Int64s, module: int, connection: int, done: int, known: int, within: int) -> bool:
     """Whether a kept state that holds the module's streams joined already can be probed instead."""
     above = modules[module, M_ABOVE]
@@ -105,7 +110,7 @@ def _is_shadowed(modules: Int64s, module: int, connection: int, done: int, known
     return False
 
 
-@_jit
+@_inlined
 def _route(
     modules: Int64s, heads: Int64s, order: Int64s, temper: Int64s, head: int, done: int, known: int, within: int
 ) -> int:
@@ -160,10 +165,10 @@ def _judge(heads: Int64s, order: Int64s, seen: Int64s, price: Float64s, enough: 
             order[into] = module
 
 
-# The three moments at which the join kernel turns to the eddy. (Arrays one by one: see the kernel's helpers.)
+# The three moments at which the join kernel turns to the eddy.
 
 
-@_jit
+@_inlined
 def send(
     modules: Int64s, heads: Int64s, climbs: Int64s, order: Int64s, hops: Int64s, temper: Int64s, head: int, depth: int
 ) -> None:
@@ -172,7 +177,7 @@ def send(
     hops[depth, H_STEP] = _route(modules, heads, order, temper, head, hops[depth, H_DONE], hops[depth, H_KNOWN], within)
 
 
-@_jit
+@_inlined
 def embark(
     modules: Int64s,
     heads: Int64s,
@@ -195,7 +200,7 @@ def embark(
     send(modules, heads, climbs, order, hops, temper, stream, 0)
 
 
-@_jit
+@_inlined
 def land(modules: Int64s, climbs: Int64s, hops: Int64s, head: int, depth: int) -> int:
     """Take back what has grown by a hop; the state that it is an entry of now, or -1."""
     module, level = hops[depth, H_STEP], hops[depth, H_LEVEL]
