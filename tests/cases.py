@@ -166,7 +166,7 @@ class Case(Spec):
     plan: str | None = None
     states: Literal["all", "none", "auto"] = "auto"
     batch_size: int = 65_536
-    migration: Literal["jisc", "moving_state", "parallel_track", "parallel_track_printed", "jisc_printed"] = "jisc"
+    migration: str = "jisc"
     lateness: int | None = None
     transitions: tuple[tuple[int, str], ...] = ()
 

@@ -10,7 +10,16 @@ from typing import Any, Literal, get_args
 from thalweg.errors import OptionError
 
 States = Literal["auto", "all", "none"]
-Migration = Literal["jisc", "moving_state", "parallel_track", "parallel_track_printed", "jisc_printed"]
+Migration = Literal[
+    "jisc",
+    "moving_state",
+    "parallel_track",
+    "cacq",
+    "stairs",
+    "stairs_jisc",
+    "parallel_track_printed",
+    "jisc_printed",
+]
 _MOST_BUCKETS = 4096
 
 
@@ -24,7 +33,9 @@ class Options:
             (an M-Join), or ``"auto"``: those that the cost model expects to earn their keep.
         migration: how a join changes its plan. ``"jisc"``: what the new plan lacks is computed when something asks
             for it, so that the output never stalls. ``"moving_state"``: all of it at once, before the next tuple.
-            ``"parallel_track"``: both plans run until the old one has nothing of its own to say. The answer is the
+            ``"parallel_track"``: both plans run until the old one has nothing of its own to say. Eddies send every
+            tuple its own way: ``"cacq"`` keeps no states, ``"stairs"`` and ``"stairs_jisc"`` those of the plan, and
+            compute what a new one lacks at once or on demand. The answer is the
             same. Two more are for study: ``"parallel_track_printed"``, and ``"jisc_printed"``, which loses results.
         batch_size: tuples handed to the engine at once. The answer does not depend on it.
             Large enough that the cost of a call disappears, small enough that a batch

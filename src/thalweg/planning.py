@@ -8,12 +8,12 @@ from thalweg.arrivals import Arrivals
 from thalweg.cql import parse_interval
 from thalweg.cql.query import Query
 from thalweg.engine.sampling import SAMPLE_ROWS, sample
-from thalweg.errors import OptionError, PlanError, ThalwegError
+from thalweg.errors import OptionError, ThalwegError
 from thalweg.options import States
+from thalweg.plan.difference import AnyPlan, as_written, parse_difference
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.search import choose_plan, resolve_plan
 from thalweg.plan.statistics import Statistics
-from thalweg.plan.tree import Plan
 
 
 def measured_statistics(query: Query, streams: Sequence[Arrivals]) -> Statistics:
@@ -22,12 +22,10 @@ def measured_statistics(query: Query, streams: Sequence[Arrivals]) -> Statistics
     return Statistics.measure(query, sample(query, beginnings))
 
 
-def plan_for(query: Query, statistics: Statistics, text: str | None, states: States) -> Plan | None:
-    """The plan that a user wrote, or the planner's choice; None for a set difference, which has none."""
+def plan_for(query: Query, statistics: Statistics, text: str | None, states: States) -> AnyPlan:
+    """The plan that a user wrote, or the planner's choice."""
     if query.kind == "difference":
-        if text is not None:
-            raise PlanError(f"plan '{text}': query '{query.name}' is an EXCEPT query and has no join plan")
-        return None
+        return as_written(len(query.streams)) if text is None else parse_difference(text, query.aliases)
     graph = JoinGraph.of(query)
     if text is None:
         return choose_plan(graph, statistics, states)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time as clock
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 import pyarrow as pa
 
@@ -15,15 +15,17 @@ from thalweg.cql.query import Query, StreamRef
 from thalweg.engine.batch import Batch
 from thalweg.engine.bucket import Bucket, open_bucket
 from thalweg.engine.compilation import ready_kernels
+from thalweg.engine.eddy import Policy
 from thalweg.engine.instants import FOREVER
 from thalweg.engine.payload import TablePayload
 from thalweg.errors import InputError, PlanError, QueryError
 from thalweg.intake import as_table
 from thalweg.options import Options
+from thalweg.plan.difference import AnyPlan, format_any
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.search import rank
 from thalweg.plan.statistics import Statistics
-from thalweg.plan.tree import Node, Plan, format_node, format_plan
+from thalweg.plan.tree import Node, format_node
 from thalweg.planning import interval_option, measured_statistics, plan_for
 
 Progress = Callable[[int, int], None]
@@ -180,18 +182,18 @@ class _Replay:
             checked.append((position, text))
         return sorted(checked, key=lambda pair: pair[0])
 
-    def _plan(self, text: str | None) -> Plan | None:
+    def _plan(self, text: str | None) -> AnyPlan:
         return plan_for(self.query, self.statistics, text, self.options.states)
 
     def run(self, progress: Progress | None) -> ReplayResult:
-        compile_seconds = ready_kernels()
+        compile_seconds = ready_kernels(eddies=self.options.migration in get_args(Policy))
         started = clock.perf_counter()
         self.statistics = measured_statistics(self.query, self.arrivals)
         plan = self._plan(self.options.plan)
         payloads = [TablePayload(a.table) for a in self.arrivals]
         ranked = rank(self.graph, self.statistics)
         bucket = open_bucket(self.query, plan, ranked, payloads, self.options.migration)
-        plans = [] if plan is None else [PlanUse(0, format_plan(plan, self.query.aliases))]
+        plans = [PlanUse(0, format_any(plan, self.query.aliases))]
         tables = list(self._tables(bucket, plans, progress))
         answer = pa.concat_tables([self.query.schema.empty_table(), *tables])
         work = bucket.work
@@ -247,9 +249,8 @@ class _Replay:
 
     def _switch(self, bucket: Bucket, plans: list[PlanUse], position: int, text: str) -> None:
         plan = self._plan(text)
-        if plan is not None:
-            bucket.transition(plan, rank(self.graph, self.statistics))
-            plans.append(PlanUse(position, format_plan(plan, self.query.aliases)))
+        bucket.transition(plan, rank(self.graph, self.statistics))
+        plans.append(PlanUse(position, format_any(plan, self.query.aliases)))
 
     def _name(self, node: Node) -> str:
         if self.query.kind == "difference":

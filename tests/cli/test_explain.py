@@ -71,14 +71,14 @@ def test_several_queries(thalweg: Invoke) -> None:
     assert "ab: " not in one.stdout
 
 
-def test_an_except_query_has_no_plan(thalweg: Invoke) -> None:
+def test_the_plan_of_an_except_query(thalweg: Invoke) -> None:
     text = "SELECT k FROM A [RANGE 1 HOUR] EXCEPT SELECT k FROM B [RANGE 1 HOUR]"
     result = thalweg("explain", "-", *SCHEMAS, "--json", input=text)
     assert result.exit_code == 0, result.output
-    assert document(result)[0]["plan"] is None
+    assert document(result)[0]["plan"] == {"text": "A - B", "kind": "difference", "tree": None}
     refused = thalweg("explain", "-", *SCHEMAS, "--plan", "A B", input=text)
     assert refused.exit_code == 1
-    assert refused.stderr == "error: plan 'A B': query 'query1' is an EXCEPT query and has no join plan\n"
+    assert refused.stderr == ("error: plan 'A B': 'B' has no place there in a set difference. Write it like 'A - B'.\n")
 
 
 @pytest.mark.parametrize(

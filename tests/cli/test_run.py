@@ -277,9 +277,12 @@ class TestControl:
         with pytest.raises(PlanError, match="stands 2 times"):
             check_plan("(x y) x", None, {})
 
-    def test_a_set_difference_has_no_plan(self) -> None:
-        with pytest.raises(PlanError, match="EXCEPT"):
-            check_plan("a b", None, {"query": "q", "kind": "difference", "aliases": ["a", "b"]})
+    def test_a_set_difference_takes_the_plan_of_one(self) -> None:
+        about = {"query": "q", "kind": "difference", "aliases": ["a", "b", "c"]}
+        check_plan("(a - c) - b", None, about)
+        check_plan("(a - c) - b", None, {})
+        with pytest.raises(PlanError, match="Write it like 'a - b - c'"):
+            check_plan("(a b) c", None, about)
 
 
 def test_what_is_known_of_a_query(tmp_path: Path) -> None:

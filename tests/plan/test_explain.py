@@ -6,6 +6,7 @@ import pytest
 
 from tests.plan.queries import SECOND, equality, query, sql, stream, theta
 from thalweg.cql.query import AggregateCall, Aggregation, Output, Projection, Query, RangeWindow, RowsWindow
+from thalweg.plan.difference import DifferencePlan
 from thalweg.plan.explain import explain_json, explain_text
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.search import choose_plan, resolve_plan
@@ -200,14 +201,15 @@ def test_aggregates_over_everything() -> None:
     assert "aggregation: COUNT(*) over all results" in explain_text(*planned(bound))
 
 
-def test_a_difference_has_no_tree() -> None:
+def test_the_plan_of_a_difference() -> None:
     bound = query([stream(a) for a in "ABC"], [equality("A.k", "B.k", "C.k")], kind="difference")
-    text = explain_text(bound, None, Statistics.default(bound))
+    text = explain_text(bound, DifferencePlan((2, 1)), Statistics.default(bound))
     assert text.startswith("query1: difference: A minus B and C, ISTREAM")
     assert lines_of(text, "plan") == [
-        "plan",
-        "  no join tree: every stream has one window, indexed by k",
+        "plan  A - C - B",
+        "  every stream has one window, indexed by k",
         "  a tuple of A is in the result while no tuple of B or C with its key is alive",
+        "  A - C ○ not kept: one look at a key finds what any stream has of it, in whatever order",
     ]
     assert "cost" not in text
 

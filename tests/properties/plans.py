@@ -36,3 +36,13 @@ def bushy(pick: Pick, order: Sequence[str]) -> str:
     cut = 1 + pick.below(len(order) - 1)
     sides = [bushy(pick, side) for side in (order[:cut], order[cut:])]
     return " ".join(f"({side})" if " " in side else side for side in sides)
+
+
+def a_difference(pick: Pick, aliases: Sequence[str]) -> str:
+    """Any order of taking the other streams from the first, with or without parentheses."""
+    first, *others = aliases
+    nested = pick.chance(2)
+    text = first
+    for n, alias in enumerate(pick.order(others)):
+        text = f"({text}) - {alias}" if nested and n > 0 else f"{text} - {alias}"
+    return text

@@ -7,7 +7,7 @@ All draws are small and independent, so that a counterexample shrinks to the fea
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from hypothesis import strategies as st
 
@@ -15,14 +15,14 @@ from tests.cases import TIME, Case, Item, Now, Out, Range, Rows, Star, Window
 from tests.expressions import Agg, Arith, Cmp, Col, Expr, Lit, Pred, ResultTime
 from tests.lifetimes import arrivals
 from tests.properties.pick import Pick
-from tests.properties.plans import a_plan
+from tests.properties.plans import a_difference, a_plan
 from tests.properties.predicates import EdgeKind, edges, interval, residual, selection
 from tests.properties.sketch import Sketch, a_sketch
 
-Migration = Literal["jisc", "moving_state", "parallel_track", "parallel_track_printed", "jisc_printed"]
+Migration = Literal["jisc", "moving_state", "parallel_track", "parallel_track_printed", "cacq", "stairs", "stairs_jisc"]
 WindowKind = Literal["range", "now", "unbounded", "rows", "partition"]
 RANGES: tuple[WindowKind, ...] = ("range",) * 14 + ("unbounded", "now")
-MIGRATIONS: tuple[Migration, ...] = ("jisc", "jisc", "moving_state", "parallel_track", "parallel_track_printed")
+MIGRATIONS: tuple[Migration, ...] = ("jisc", *get_args(Migration))
 """The policies under which the answer stays what it is."""
 ALL_WINDOWS: tuple[WindowKind, ...] = ("range",) * 5 + ("rows",) * 5 + ("partition",) * 4 + ("unbounded", "now")
 
@@ -218,11 +218,11 @@ def difference(sketch: Sketch) -> dict[str, Any]:
 
 def planned(pick: Pick, case: Case, profile: Profile) -> Case:
     """The case with a first plan (or none) and, if the profile has them, changes of plan."""
-    if profile.kind == "except":
-        return case  # a set difference has no join to plan
 
     def plan() -> str:
         aliases = [item.alias for item in case.items]
+        if profile.kind == "except":
+            return a_difference(pick, aliases)
         return a_plan(pick, aliases, linear=case.states != "all")  # a linear order has no states to keep
 
     first = None if pick.chance(4) else plan()

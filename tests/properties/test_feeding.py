@@ -29,8 +29,9 @@ from thalweg.engine.batch import Batch
 from thalweg.engine.bucket import Bucket, open_bucket
 from thalweg.engine.image import mark_dirty, read_image, write_image
 from thalweg.engine.instants import NEVER
-from thalweg.plan import JoinGraph, Statistics, choose_plan, resolve_plan
-from thalweg.plan.tree import Plan
+from thalweg.plan import Statistics
+from thalweg.plan.difference import AnyPlan
+from thalweg.planning import plan_for
 
 EDGES: tuple[EdgeKind, ...] = ("key", "key", "key", "composite", "theta", "time")
 JOINS = Profile(
@@ -51,7 +52,14 @@ AGGREGATES = Profile(
     transitions=2,
     static=True,
 )
-DIFFERENCES = Profile(kind="except", sizes=(2, 3), windows=ALL_WINDOWS, outputs=("istream", "dstream"), static=True)
+DIFFERENCES = Profile(
+    kind="except",
+    sizes=(2, 3, 4),
+    windows=ALL_WINDOWS,
+    outputs=("istream", "dstream"),
+    transitions=3,
+    static=True,
+)
 
 
 @randomized(share=60)
@@ -85,14 +93,12 @@ def check(case: Case, rng: random.Random) -> None:
     assert got == want, f"missing {want - got}\nextra {got - want}\n{case.cql()}"
 
 
-def some_plan(query: Query, case: Case, rng: random.Random) -> Plan | None:
-    if query.kind == "difference":
-        return None
-    graph, statistics = JoinGraph.of(query), Statistics.default(query)
+def some_plan(query: Query, case: Case, rng: random.Random) -> AnyPlan:
+    statistics = Statistics.default(query)
     texts = [text for text in (case.plan, *(text for _, text in case.transitions)) if text is not None]
     if not texts or rng.random() < 0.3:
-        return choose_plan(graph, statistics, case.states)
-    return resolve_plan(rng.choice(texts), graph, query.aliases, statistics, case.states)
+        return plan_for(query, statistics, None, case.states)
+    return plan_for(query, statistics, rng.choice(texts), case.states)
 
 
 class Host:
@@ -149,11 +155,9 @@ def feed(host: Host, query: Query, case: Case, streams: list[Arrivals], rng: ran
         )
         yield from bucket.advance()
         yield from bucket.settle(watermark)
-        if query.kind == "join" and rng.random() < 0.3:
+        if rng.random() < 0.3:
             for _ in range(rng.choice([1, 1, 2])):
-                plan = some_plan(query, case, rng)
-                assert plan is not None
-                bucket.transition(plan)
+                bucket.transition(some_plan(query, case, rng))
         host.hand_over(str(len(arriving)))
     yield from host.bucket.close()
 

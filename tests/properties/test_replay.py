@@ -43,6 +43,7 @@ DIFFERENCES = Profile(
     windows=ALL_WINDOWS,
     outputs=("istream", "istream", "dstream"),
     static=True,
+    transitions=3,
 )
 LATE_ROWS = Profile(
     sizes=(2, 2, 3, 4, 1),

@@ -73,7 +73,10 @@ def features(case: Case) -> Iterator[str]:
         if present:
             yield name
     for plan in filter(None, (case.plan, *(plan for _, plan in case.transitions))):
-        yield "linear" if ":" in plan else "bushy" if ") (" in plan else "left-deep"
+        if " - " in plan:
+            yield "difference plan"
+        else:
+            yield "linear" if ":" in plan else "bushy" if ") (" in plan else "left-deep"
     positions = [position for position, _ in case.transitions]
     if 0 in positions:
         yield "transition at 0"
@@ -116,7 +119,7 @@ SPECIAL: dict[str, set[str]] = {
     "intervals": {"NoneType", "Between", ">", ">="} | OUTPUTS | LINKS | STATIC,
     "leaving": WINDOWS | LINKS | STATIC,
     "aggregates": {"having", "group by", "one group", "1 items"} | OUTPUTS | WINDOWS | STATIC,
-    "differences": {"corresponding by"} | OUTPUTS | WINDOWS | STATIC,
+    "differences": {"corresponding by", "difference plan", "two transitions at once"} | OUTPUTS | WINDOWS | STATIC,
     "late_rows": {"late rows", "lateness 0", "1 items"} | OUTPUTS | WINDOWS | LINKS | STATIC,
     "transitions": CHANGES,
     "mixed_transitions": CHANGES | WINDOWS | THETA | OUTPUTS | STATIC,

@@ -44,6 +44,9 @@ class MigrationChoice(StrEnum):
     JISC = "jisc"
     MOVING_STATE = "moving_state"
     PARALLEL_TRACK = "parallel_track"
+    CACQ = "cacq"
+    STAIRS = "stairs"
+    STAIRS_JISC = "stairs_jisc"
     PARALLEL_TRACK_PRINTED = "parallel_track_printed"
     JISC_PRINTED = "jisc_printed"
 
@@ -51,8 +54,8 @@ class MigrationChoice(StrEnum):
 MigrationOption = Annotated[
     MigrationChoice,
     typer.Option(
-        help="How the plan is changed: on demand, all at once, or side by side with the old one. "
-        "The last two are for study; jisc_printed loses results."
+        help="How the plan is changed: on demand, all at once, or side by side with the old one; the next three "
+        "route every tuple by an eddy. The last two are for study; jisc_printed loses results."
     ),
 ]
 

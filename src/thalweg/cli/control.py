@@ -99,11 +99,14 @@ def _about(directory: Path) -> dict[str, Any]:
 def check_plan(text: str, states: str | None, about: dict[str, Any]) -> None:
     """Refuse a plan that the query could not take; where its streams are unknown, one that no query could."""
     from thalweg.errors import PlanError
+    from thalweg.plan.difference import parse_difference
     from thalweg.plan.tree import LinearPlan, parse_plan
 
-    if about.get("kind") == "difference":
-        raise PlanError(f"plan '{text}': query '{about['query']}' is an EXCEPT query and has no join plan")
-    names = about.get("aliases") or list(dict.fromkeys(name.strip("`") for name in _NAME.findall(text)))
+    written = dict.fromkeys(name.strip("`") for name in _NAME.findall(text))
+    names = about.get("aliases") or [name for name in written if name != "-"]
+    if about.get("kind") == "difference" or ("kind" not in about and "-" in written):
+        parse_difference(text, names)
+        return
     parsed = parse_plan(text, names)
     if isinstance(parsed, LinearPlan) and states == "all":
         raise PlanError(f"plan '{text}': a linear order keeps no states, and this query is to keep all. Write a tree.")

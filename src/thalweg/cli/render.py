@@ -59,8 +59,6 @@ def print_summary(console: Console, summary: Summary) -> None:
     for state in summary.states:
         states.add_row(state.name, f"{state.tuples:,}", _live_keys(state, summary), size(state.bytes))
     show(console, states)
-    if not summary.plans:  # a set difference
-        return
     console.print()
     plans = grid("from tuple", "plan", right={"from tuple"})
     for use in summary.plans:

@@ -103,7 +103,8 @@ def _straight(program: Program, layouts: Sequence[StreamLayout]) -> int:
     """The field of the one key by which a program looks up base windows and does nothing else; 0 if it does."""
     keys = {step.key for step in program.steps}
     straight = (
-        len(program.head) == 1
+        not program.unordered
+        and len(program.head) == 1
         and len(keys) == 1
         and all(len(s.key) == 1 == len(s.target) and not (s.checks or s.thetas or s.stores) for s in program.steps)
     )
@@ -127,7 +128,7 @@ def _steps(
         )
         thetas = lists.add(step.thetas)
         key = lists.add(step.key)
-        binds = lists.add(_binds(step.target, known, layouts), width=3)
+        binds = lists.add(_binds(step.target, set() if program.unordered else known, layouts), width=3)
         yield [
             index[step.target] if is_state else stream,
             int(is_state),

@@ -21,8 +21,8 @@ from thalweg.engine.kernels.join import Int64s
 from thalweg.engine.payload import Rows
 from thalweg.errors import PlanError
 from thalweg.options import Migration
+from thalweg.plan.difference import AnyPlan, DifferencePlan
 from thalweg.plan.program import Rank
-from thalweg.plan.tree import Plan
 
 
 class Bucket(Protocol):
@@ -58,7 +58,7 @@ class Bucket(Protocol):
     def close(self) -> Iterator[pa.Table]:
         """The input has ended: time runs out for everything that time can end."""
 
-    def transition(self, plan: Plan, rank: Rank | None = None) -> None:
+    def transition(self, plan: AnyPlan, rank: Rank | None = None) -> None:
         """Run under another plan from the next row on; the answer stays what it is."""
 
     def rows(self, stream: int) -> Int64s:
@@ -74,14 +74,14 @@ class Bucket(Protocol):
 
 def open_bucket(
     query: Query,
-    plan: Plan | None,
+    plan: AnyPlan | None,
     rank: Rank | None = None,
     payloads: Sequence[Rows] | None = None,
     migration: Migration = "jisc",
 ) -> Bucket:
-    """A bucket for a query; ``payloads`` if the rows to come are all there already."""
+    """A bucket for a query (a set difference needs no plan); ``payloads`` if the rows to come are all there already."""
     if query.kind == "difference":
-        return DifferenceBucket(query, payloads)
-    if plan is None:
-        raise PlanError(f"query '{query.name}' needs a plan")
+        return DifferenceBucket(query, plan, payloads)
+    if plan is None or isinstance(plan, DifferencePlan):
+        raise PlanError(f"query '{query.name}' is a join and needs the plan of one")
     return JoinBucket(query, plan, rank, payloads, migration)

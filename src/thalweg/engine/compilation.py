@@ -10,6 +10,7 @@ import pickle
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -17,9 +18,11 @@ import pyarrow as pa
 from numba.core.dispatcher import Dispatcher
 
 from thalweg.cql.query import AttributeClass, Output, Query, RangeWindow, RowsWindow, StreamRef, Window
+from thalweg.engine.eddy import EddyEngine
 from thalweg.engine.join import JoinEngine
+from thalweg.engine.kernels import eddy as eddy_kernels
 from thalweg.engine.kernels import join as kernels
-from thalweg.plan.tree import TreePlan, parse_plan
+from thalweg.plan.tree import Plan, TreePlan, parse_plan
 
 _STALE = (AttributeError, ImportError, pickle.UnpicklingError)
 """What reading a cache raises that names things which no longer exist."""
@@ -30,20 +33,23 @@ _KEYS = 600
 
 
 @functools.cache
-def ready_kernels() -> float:
-    """Compile or load the join kernels, and return the seconds it took; later calls cost nothing."""
+def ready_kernels(*, eddies: bool = False) -> float:
+    """Compile or load the join kernels, and return the seconds it took; later calls cost nothing.
+
+    ``eddies``: those of engines that route their tuples as well.
+    """
     started = time.perf_counter()
     notice = threading.Timer(_PATIENCE_SECONDS, _say_compiling)
     notice.daemon = True
     notice.start()
     try:
-        _rehearse()
+        _rehearse(eddies=eddies)
     except _STALE:
         # Compiled by another version of thalweg, whose types are gone: compile anew.
-        for kernel in vars(kernels).values():
+        for kernel in [*vars(kernels).values(), *vars(eddy_kernels).values()]:
             if isinstance(kernel, Dispatcher):
                 kernel._cache.flush()  # type: ignore[attr-defined] # there is no public way
-        _rehearse()
+        _rehearse(eddies=eddies)
     finally:
         notice.cancel()
     return time.perf_counter() - started
@@ -57,23 +63,25 @@ def _say_compiling() -> None:
     )
 
 
-def _rehearse() -> None:
+def _rehearse(*, eddies: bool) -> None:
     """Run the kernels that every join needs: a join of three streams, a ROWS window, and plan changes."""
     windows: tuple[Window, ...] = (RangeWindow(1), RangeWindow(1), RowsWindow(1))
     schema = pa.schema([])
     refs = tuple(StreamRef(name, name, schema, "t", window, 1) for name, window in zip("abc", windows, strict=True))
     attribute = AttributeClass(dict.fromkeys(range(3)), pa.int64())  # type: ignore[arg-type]
     query = Query("rehearsal", "", "join", Output.ISTREAM, refs, (), (attribute,))
-    _run_through(query)
-    _run_through(replace(query, streams=tuple(replace(ref, window=RangeWindow(1)) for ref in refs)))
+    for each in (query, replace(query, streams=tuple(replace(ref, window=RangeWindow(1)) for ref in refs))):
+        _run_through(each, JoinEngine)
+        if eddies:
+            _run_through(each, lambda query, plan: EddyEngine(query, plan, policy="stairs_jisc"))
 
 
-def _run_through(query: Query) -> None:
+def _run_through(query: Query, open_engine: Callable[[Query, Plan], JoinEngine]) -> None:
     trees = [parse_plan(text, query.aliases) for text in ("(a b) c", "(b c) a")]
     plans = [tree.keeping_all() for tree in trees if isinstance(tree, TreePlan)]
     tuples = np.zeros((_KEYS, 4), np.int64)
     tuples[:, 1] = tuples[:, 2] = np.arange(_KEYS)
-    engine = JoinEngine(query, plans[0])
+    engine = open_engine(query, plans[0])
     for plan in (*plans, plans[0].keeping_none()):
         engine.transition(plan)
         engine.offer([tuples[:, : layout.width] for layout in engine.layouts])

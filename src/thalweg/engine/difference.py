@@ -4,9 +4,14 @@ R(tau) holds the tuples of stream 0 alive at instant tau for which no tuple of a
 the same key is. ISTREAM emits a tuple whenever it enters R, DSTREAM whenever it leaves: both may
 happen more than once in its life, as blockers come and go.
 
-The n-ary difference is taken in one step, so no intermediate difference is kept: blockers of
-all streams are counted together per key. State is bounded by the windows' contents (at their peak, and
-one batch).
+The n-ary difference is taken in one step: blockers of all streams are counted together per key. So no
+intermediate difference is kept, whatever the order of the plan. A pipeline of binary differences keeps ``A - B`` to
+find out what is in ``(A - B) - C``; here nothing would ever look at it, for the count of a key answers for all
+streams at once. Every tuple costs one lookup as it comes, in any order. A pipeline over five streams of one rate, whose
+windows hold 2,000 tuples with 1,000 keys, makes 1.5 probes of windows and states per tuple, and 0.8 insertions and as
+many removals. A change of plan therefore leaves nothing to complete.
+
+State is bounded by the windows' contents (at their peak, and one batch).
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ from thalweg.engine.kernels.join import Int64s
 from thalweg.engine.payload import Payload, Rows
 from thalweg.engine.results import Outputs, engine_columns, payload_columns
 from thalweg.errors import PlanError
+from thalweg.plan.difference import AnyPlan, DifferencePlan, as_written
 from thalweg.plan.program import Rank
-from thalweg.plan.tree import Plan
 
 _TIME, _ROW, _KEY, _PASSES, _HAS_KEY, _PARTITION, _WORDS = range(7)
 
@@ -35,9 +35,9 @@ _TIME, _ROW, _KEY, _PASSES, _HAS_KEY, _PARTITION, _WORDS = range(7)
 class DifferenceBucket:
     """See :class:`thalweg.engine.bucket.Bucket` for the order of calls."""
 
-    __image__: ClassVar = ("_payloads", "_keys", "_inputs", "_waiting", "_difference", "_tuples", "_results")
+    __image__: ClassVar = ("plan", "_payloads", "_keys", "_inputs", "_waiting", "_difference", "_tuples", "_results")
 
-    def __init__(self, query: Query, payloads: Sequence[Rows] | None = None) -> None:
+    def __init__(self, query: Query, plan: AnyPlan | None = None, payloads: Sequence[Rows] | None = None) -> None:
         expressions = Expressions(physical_names(query) | engine_columns(query))
         self._payloads: Sequence[Rows] = payloads or [
             Payload(ref.schema, columns) for ref, columns in zip(query.streams, payload_columns(query), strict=True)
@@ -48,6 +48,7 @@ class DifferenceBucket:
         self._difference = SetDifference(tuple(ref.window for ref in query.streams), query.output)
         self._outputs = Outputs(query, expressions, query.select)
         self._query = query
+        self.transition(plan or as_written(len(query.streams)))
         self.image = ImageTag(query)
         self._tuples = 0
         self._results = 0
@@ -89,8 +90,11 @@ class DifferenceBucket:
     def close(self) -> Iterator[pa.Table]:
         yield from self.settle(END_OF_INPUT)
 
-    def transition(self, plan: Plan, rank: Rank | None = None) -> None:  # noqa: ARG002 - there is nothing to plan
-        raise PlanError(f"query '{self._query.name}' is a set difference: it has no join plan to change")
+    def transition(self, plan: AnyPlan, rank: Rank | None = None) -> None:  # noqa: ARG002 - nothing is probed
+        """Take the streams away in another order; since no intermediate difference is kept, none is missing."""
+        if not isinstance(plan, DifferencePlan):
+            raise PlanError(f"query '{self._query.name}' is a set difference and needs the plan of one")
+        self.plan = plan
 
     def sizes(self) -> list[StoreSize]:
         node = frozenset(range(len(self._query.streams)))

@@ -18,6 +18,7 @@ from thalweg.cql.query import Query
 from thalweg.engine.assembly import Assembly, Path, assemble, theta_tables
 from thalweg.engine.instants import FOREVER, NEVER
 from thalweg.engine.kernels import join as k
+from thalweg.engine.kernels.eddy import Eddy
 from thalweg.engine.layout import StreamLayout, layouts, row_numbers
 from thalweg.engine.memory import Memory
 from thalweg.plan.join_graph import JoinGraph
@@ -102,7 +103,7 @@ class JoinEngine:
     results.
     """
 
-    __image__: ClassVar = (
+    __image__: ClassVar[tuple[str, ...]] = (
         "plan",
         "_assembly",
         "_memory",
@@ -118,6 +119,8 @@ class JoinEngine:
         "_counters",
         "_horizon",
     )
+
+    _eddy: Eddy | None = None  # programs decide where tuples go; see thalweg.engine.eddy
 
     def __init__(
         self,
@@ -268,6 +271,7 @@ class JoinEngine:
             self._counters,
             self._horizon,
             limit,
+            self._eddy,
         )
 
     def take_deaths(self) -> k.Int64s:
@@ -353,7 +357,7 @@ class JoinEngine:
         has to be removed through incomplete states either (JISC 4.2): an entry knows its expiry, and is passed over
         when that has come, whether or not the states below ever held a part of it.
         """
-        programs = compile_programs(plan, self.graph, rank, fills=self._completion == "moving_state")
+        programs = self._compile(plan, rank)
         assembly = assemble(programs, self.layouts)
         old = {node: self._states[i] for i, node in enumerate(self._nodes)}
         old_keys = {node: self._key_classes(i) for i, node in enumerate(self._nodes)}
@@ -386,6 +390,9 @@ class JoinEngine:
         if self._completion == "moving_state":
             self._fill_states()
         self._straight = self._is_straight()
+
+    def _compile(self, plan: Plan, rank: Rank | None) -> Programs:
+        return compile_programs(plan, self.graph, rank, fills=self._completion == "moving_state")
 
     def resume(self) -> None:
         """Derive what an image leaves out, after the rest was taken over from it.

@@ -27,7 +27,9 @@ from thalweg.engine.migration import open_joiner
 from thalweg.engine.outputs import Emitter, Entering, emitter
 from thalweg.engine.payload import Payload, Rows
 from thalweg.engine.results import Verdict, engine_columns, needs_times, payload_columns
+from thalweg.errors import PlanError
 from thalweg.options import Migration
+from thalweg.plan.difference import AnyPlan, DifferencePlan
 from thalweg.plan.program import Rank
 from thalweg.plan.tree import Plan
 
@@ -49,6 +51,7 @@ class JoinBucket:
         self._payloads: Sequence[Rows] = payloads or [
             Payload(ref.schema, columns) for ref, columns in zip(query.streams, payload_columns(query), strict=True)
         ]
+        self._query = query
         self._encoders = encoders(query, expressions)
         self._needs_order = any(isinstance(ref.window, RowsWindow) for ref in query.streams)
         self._waiting = Waiting([encoder.layout.width for encoder in self._encoders])
@@ -113,7 +116,9 @@ class JoinBucket:
             yield from self.advance()
         yield from self.settle(FOREVER)
 
-    def transition(self, plan: Plan, rank: Rank | None = None) -> None:
+    def transition(self, plan: AnyPlan, rank: Rank | None = None) -> None:
+        if isinstance(plan, DifferencePlan):
+            raise PlanError(f"query '{self._query.name}' is a join and needs the plan of one")
         self._engine.transition(plan, rank)
 
     @property

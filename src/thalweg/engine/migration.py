@@ -10,6 +10,9 @@ The answer is the same under every policy but the last; they differ in when the 
 ``parallel_track``
     The new plan starts empty, and both run until the old one holds no tuple from before (JISC 3.3). The output
     does not stall, but every tuple is processed once per plan. In unbounded windows the old plan never ends.
+``cacq``, ``stairs``, ``stairs_jisc``
+    An eddy decides after every hop where a tuple goes (:mod:`thalweg.engine.eddy`): among base windows alone, or also
+    among states that are computed at once, or on demand, when the plan changes (JISC 3.1, 4.6).
 ``parallel_track_printed``
     The same as it is usually described: duplicates are found by hashing results, and whether the old plan may
     end by walking through its states from time to time. For comparison.
@@ -24,6 +27,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from thalweg.cql.query import Query
+from thalweg.engine.eddy import EddyEngine
 from thalweg.engine.join import JoinEngine, StoreSize, Work
 from thalweg.engine.kernels.join import Int64s
 from thalweg.engine.parallel_track import ParallelTrack, PrintedParallelTrack
@@ -81,4 +85,6 @@ def open_joiner(
         return ParallelTrack(query, plan, rank)
     if migration == "parallel_track_printed":
         return PrintedParallelTrack(query, plan, rank)
+    if migration == "cacq" or migration == "stairs" or migration == "stairs_jisc":
+        return EddyEngine(query, plan, rank, policy=migration, timed=timed)
     return JoinEngine(query, plan, rank, timed=timed, completion=migration)

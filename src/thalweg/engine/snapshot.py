@@ -26,13 +26,18 @@ import pyarrow as pa
 from thalweg.engine.assembly import Assembly
 from thalweg.engine.join import Heads
 from thalweg.engine.kernels.aggregate import DoubleSums, Heaps
+from thalweg.engine.kernels.eddy import Eddy
 from thalweg.engine.kernels.join import Frames, Inbox
 from thalweg.errors import ThalwegError
+from thalweg.plan.difference import DifferencePlan
 from thalweg.plan.tree import Join, Leaf, LinearPlan, TreePlan
 
 _RECORDS: dict[str, type[Any]] = {
     record.__name__: record
-    for record in (Assembly, DoubleSums, Frames, Heads, Heaps, Inbox, Join, Leaf, LinearPlan, TreePlan)
+    for record in (
+        *(Assembly, DoubleSums, Eddy, Frames, Heads, Heaps, Inbox),
+        *(DifferencePlan, Join, Leaf, LinearPlan, TreePlan),
+    )
 }
 _ALIGNMENT = 64
 """Bytes that every array starts at a multiple of: a cache line, and what Arrow asks for."""

@@ -12,6 +12,7 @@ from thalweg.cql.query import Query, RangeWindow, StreamRef, Window
 from thalweg.cql.rendering import render
 from thalweg.cql.types import describe
 from thalweg.plan.cost import DEFAULT_COSTS, Costs, PlanCost, StepCost, plan_cost
+from thalweg.plan.difference import AnyPlan, DifferencePlan, format_any
 from thalweg.plan.estimator import Estimator, TreeEstimator, splits_of, streams_of
 from thalweg.plan.explain_text import lay_out
 from thalweg.plan.join_graph import JoinGraph
@@ -27,18 +28,18 @@ Facts = dict[str, Any]
 
 def explain_text(
     query: Query,
-    plan: Plan | None,
+    plan: AnyPlan | None,
     statistics: Statistics,
     costs: Costs = DEFAULT_COSTS,
     partitioning: Partitioning | None = None,
 ) -> str:
-    """The query and its plan, for a person. A difference (EXCEPT) has no plan."""
+    """The query and its plan, for a person."""
     return lay_out(explain_json(query, plan, statistics, costs, partitioning))
 
 
 def explain_json(
     query: Query,
-    plan: Plan | None,
+    plan: AnyPlan | None,
     statistics: Statistics,
     costs: Costs = DEFAULT_COSTS,
     partitioning: Partitioning | None = None,
@@ -65,9 +66,19 @@ def explain_json(
         "why": [],
         "buckets": None if partitioning is None else _buckets(query, partitioning),
     }
-    if query.kind == "join" and plan is not None:
+    if isinstance(plan, DifferencePlan):
+        facts |= _difference(query, plan)
+    elif plan is not None:
         facts |= _Explainer(query, plan, statistics, costs).facts()
     return {key: _rounded(value) for key, value in facts.items()}
+
+
+def _difference(query: Query, plan: DifferencePlan) -> Facts:
+    prefixes = [DifferencePlan(plan.order[:count]) for count in range(1, len(plan.order))]
+    return {
+        "plan": {"text": format_any(plan, query.aliases), "kind": "difference", "tree": None},
+        "states": [{"state": format_any(prefix, query.aliases), "kept": False} for prefix in prefixes],
+    }
 
 
 def _buckets(query: Query, partitioning: Partitioning) -> Facts:

@@ -25,8 +25,8 @@ def lay_out(facts: Facts) -> str:
     lines += _section("predicates", _predicates(facts))
     lines += _section("output", _output(facts))
     if facts["kind"] == "difference":
-        lines += _section("plan", _difference(facts))
-    if facts["plan"] is not None:
+        lines += _section(f"plan  {facts['plan']['text']}" if facts["plan"] else "plan", _difference(facts))
+    elif facts["plan"] is not None:
         lines += _section(f"plan  {facts['plan']['text']}", _plan(facts))
         lines += _section("what a new tuple does", _programs(facts))
         lines += _section(f"cost  {_cost_line(facts['cost'])}", _cost_table(facts))
@@ -118,8 +118,10 @@ def _wrapped(words: Iterator[str], width: int = 100) -> Iterator[str]:
 def _difference(facts: Facts) -> Iterator[str]:
     first, *others = (stream["alias"] for stream in facts["streams"])
     keys = ", ".join(p["name"] for p in facts["predicates"]["equalities"])
-    yield f"no join tree: every stream has one window, indexed by {keys}"
+    yield f"every stream has one window, indexed by {keys}"
     yield f"a tuple of {first} is in the result while no tuple of {' or '.join(others)} with its key is alive"
+    for state in facts["states"]:
+        yield f"{state['state']} ○ not kept: one look at a key finds what any stream has of it, in whatever order"
 
 
 def _plan(facts: Facts) -> Iterator[str]:

@@ -49,11 +49,15 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Steps that extend a tuple of ``head``, or compute entries of ``head``'s state from the classes ``given``."""
+    """Steps that extend a tuple of ``head``, or compute entries of ``head``'s state from the classes ``given``.
+
+    ``unordered``: an eddy takes some of them, in any order (:mod:`thalweg.plan.routes`).
+    """
 
     head: Node
     steps: tuple[Step, ...]
     given: tuple[int, ...] = ()
+    unordered: bool = False
 
 
 @dataclass(frozen=True, slots=True)

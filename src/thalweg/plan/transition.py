@@ -5,6 +5,8 @@ that the old plan kept and had complete is taken over; any other state of the ne
 starts incomplete, its keys absent, to be completed when something probes them; a state
 that the new plan does not keep is discarded. Base windows are facts and always complete,
 and so is the root: its results were handed out, and nothing ever probes it.
+
+Intermediate set differences move in the same way (JISC 4.7).
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from thalweg.errors import PlanError
-from thalweg.plan.tree import Node, Plan, TreePlan
+from thalweg.plan.difference import AnyPlan, DifferencePlan
+from thalweg.plan.tree import Node, TreePlan
 
 Completeness = Literal["complete", "incomplete"]
 
@@ -41,7 +44,7 @@ class Transition:
         return frozenset(node for node, status in self.states.items() if status == "incomplete")
 
 
-def classify(old: Plan, new: Plan, incomplete: frozenset[Node] = frozenset()) -> Transition:
+def classify(old: AnyPlan, new: AnyPlan, incomplete: frozenset[Node] = frozenset()) -> Transition:
     """Classify the states of ``new`` when it replaces ``old``.
 
     ``incomplete``: the states of the old plan that are themselves still incomplete, from an
@@ -65,9 +68,13 @@ def classify(old: Plan, new: Plan, incomplete: frozenset[Node] = frozenset()) ->
     return Transition(states, _kept(old) - _kept(new))
 
 
-def _kept(plan: Plan) -> frozenset[Node]:
+def _kept(plan: AnyPlan) -> frozenset[Node]:
+    if isinstance(plan, DifferencePlan):
+        return frozenset(plan.intermediate)
     return plan.kept if isinstance(plan, TreePlan) else frozenset()
 
 
-def _root(plan: Plan) -> Node:
+def _root(plan: AnyPlan) -> Node:
+    if isinstance(plan, DifferencePlan):
+        return frozenset(plan.streams)
     return plan.tree.node if isinstance(plan, TreePlan) else frozenset(range(len(plan.orders)))

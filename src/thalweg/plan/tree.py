@@ -97,7 +97,7 @@ Plan = TreePlan | LinearPlan
 
 def format_tree(tree: Tree, aliases: Sequence[str], *, outermost: bool = True) -> str:
     if isinstance(tree, Leaf):
-        return _quote(aliases[tree.stream])
+        return quoted(aliases[tree.stream])
     left = format_tree(tree.left, aliases, outermost=False)
     right = format_tree(tree.right, aliases, outermost=False)
     return f"{left} {right}" if outermost else f"({left} {right})"
@@ -112,7 +112,7 @@ def format_plan(plan: Plan, aliases: Sequence[str]) -> str:
     if isinstance(plan, TreePlan):
         return format_tree(plan.tree, aliases)
     return "; ".join(
-        f"{_quote(aliases[head])}: {' '.join(_quote(aliases[s]) for s in order)}"
+        f"{quoted(aliases[head])}: {' '.join(quoted(aliases[s]) for s in order)}"
         for head, order in enumerate(plan.orders)
     )
 
@@ -131,12 +131,12 @@ _TOKEN = re.compile(r"\s*(?:(?P<mark>[():;])|`(?P<quoted>(?:[^`]|``)*)`|(?P<name
 
 
 @dataclass(frozen=True, slots=True)
-class _Token:
+class Token:
     text: str
     is_name: bool
 
 
-def _quote(alias: str) -> str:
+def quoted(alias: str) -> str:
     return alias if _PLAIN.match(alias) else "`" + alias.replace("`", "``") + "`"
 
 
@@ -148,7 +148,7 @@ def parse_plan(text: str, aliases: Sequence[str]) -> Plan:
     >>> parse_plan("(a b) c", ["a", "b", "c"]).tree == left_deep([0, 1, 2])
     True
     """
-    tokens = _tokens(text)
+    tokens = read_tokens(text)
     if any(not token.is_name and token.text in ":;" for token in tokens):
         return _parse_linear(tokens, text, aliases)
     tree = _parse_tree(tokens, text, aliases)
@@ -156,29 +156,29 @@ def parse_plan(text: str, aliases: Sequence[str]) -> Plan:
     return TreePlan(tree)
 
 
-def _tokens(text: str) -> list[_Token]:
+def read_tokens(text: str) -> list[Token]:
     """Names (quoted by backticks if need be) and the marks between them."""
-    tokens: list[_Token] = []
+    tokens: list[Token] = []
     position = 0
     while text[position:].strip():
         match = _TOKEN.match(text, position)
         if match is None:
             raise PlanError(f"plan '{text}': cannot read '{text[position:].strip()}'")
         if match["mark"]:
-            tokens.append(_Token(match["mark"], is_name=False))
+            tokens.append(Token(match["mark"], is_name=False))
         else:
-            tokens.append(_Token(match["name"] or match["quoted"].replace("``", "`"), is_name=True))
+            tokens.append(Token(match["name"] or match["quoted"].replace("``", "`"), is_name=True))
         position = match.end()
     return tokens
 
 
-def _parse_tree(tokens: Sequence[_Token], text: str, aliases: Sequence[str]) -> Tree:
+def _parse_tree(tokens: Sequence[Token], text: str, aliases: Sequence[str]) -> Tree:
     """Items side by side are joined from left to right; parentheses make one item of several."""
     opened: list[Tree | None] = []
     tree: Tree | None = None
     for token in tokens:
         if token.is_name:
-            item: Tree = Leaf(_position(token.text, text, aliases))
+            item: Tree = Leaf(position_of(token.text, text, aliases))
         elif token.text == "(":
             opened.append(tree)
             tree = None
@@ -197,20 +197,20 @@ def _parse_tree(tokens: Sequence[_Token], text: str, aliases: Sequence[str]) -> 
     return tree
 
 
-def _parse_linear(tokens: list[_Token], text: str, aliases: Sequence[str]) -> LinearPlan:
-    parts: list[list[_Token]] = [[]]
+def _parse_linear(tokens: list[Token], text: str, aliases: Sequence[str]) -> LinearPlan:
+    parts: list[list[Token]] = [[]]
     for token in tokens:
-        if token == _Token(";", is_name=False):
+        if token == Token(";", is_name=False):
             parts.append([])
         else:
             parts[-1].append(token)
     orders: dict[int, tuple[int, ...]] = {}
     for part in filter(None, parts):
-        if len(part) < 2 or not part[0].is_name or part[1] != _Token(":", is_name=False):
+        if len(part) < 2 or not part[0].is_name or part[1] != Token(":", is_name=False):
             raise PlanError(
                 f"plan '{text}': a linear order begins with its head stream and a colon, as in 'A: B C; B: A C; C: A B'"
             )
-        head = _position(part[0].text, text, aliases)
+        head = position_of(part[0].text, text, aliases)
         if head in orders:
             raise PlanError(f"plan '{text}': head stream '{part[0].text}' has two orders")
         for token in part[2:]:
@@ -218,7 +218,7 @@ def _parse_linear(tokens: list[_Token], text: str, aliases: Sequence[str]) -> Li
                 raise PlanError(
                     f"plan '{text}': a linear order is a list of streams; '{token.text}' has no place in it"
                 )
-        order = tuple(_position(token.text, text, aliases) for token in part[2:])
+        order = tuple(position_of(token.text, text, aliases) for token in part[2:])
         _check_complete([head, *order], text, aliases)
         orders[head] = order
     missing = [alias for s, alias in enumerate(aliases) if s not in orders]
@@ -227,7 +227,7 @@ def _parse_linear(tokens: list[_Token], text: str, aliases: Sequence[str]) -> Li
     return LinearPlan(tuple(orders[s] for s in range(len(aliases))))
 
 
-def _position(name: str, text: str, aliases: Sequence[str]) -> int:
+def position_of(name: str, text: str, aliases: Sequence[str]) -> int:
     lowered = [alias.lower() for alias in aliases]
     if name.lower() not in lowered:
         raise PlanError(f"plan '{text}': '{name}' is not a stream of the query. Its streams are {', '.join(aliases)}.")

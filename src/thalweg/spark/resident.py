@@ -29,11 +29,12 @@ from thalweg.engine.kernels.join import Int64s
 from thalweg.engine.sampling import SAMPLE_ROWS, sample
 from thalweg.errors import CheckpointError, ThalwegError
 from thalweg.options import Migration, States
+from thalweg.plan.difference import AnyPlan, format_any, parse_difference
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.partitioning import Partitioning
 from thalweg.plan.search import rank
 from thalweg.plan.statistics import Statistics
-from thalweg.plan.tree import Plan, TreePlan, format_plan, parse_plan
+from thalweg.plan.tree import TreePlan, parse_plan
 from thalweg.planning import plan_for
 from thalweg.spark.chunks import Chunks, Log, times_of
 from thalweg.spark.commands import parse_command
@@ -123,7 +124,7 @@ class Resident:
         self._since = spec.created
         self._wakes = False
         self._batch = 0
-        self._plan: Plan | None = None
+        self._plan: AnyPlan | None = None
         self._bucket: Bucket | None = None
         self._chunks = Chunks(spec.query)
         self._marks = Watermarks(spec.lateness, spec.idle_timeout)
@@ -184,7 +185,7 @@ class Resident:
         self.token, self._batch, self._ended = known["token"], known["batch"], known["ended"]
         self.checkpoint, self._since = known["checkpoint"], known["since"]
         self._wakes = known["run"] != self.spec.identity
-        self._plan = _plan_from_json(known["plan"], self.spec.query.aliases)
+        self._plan = _plan_from_json(known["plan"], self.spec.query)
         self._marks.restore(known["marks"])
         self._chunks.restore(known["chunks"])
 
@@ -336,9 +337,8 @@ class Resident:
             plan = plan_for(query, Statistics.default(query), command["plan"], states)
         except ThalwegError as error:
             return str(error)
-        if plan is not None:
-            self._plan = plan
-            self.bucket.transition(plan, rank(JoinGraph.of(query), Statistics.default(query)))
+        self._plan = plan
+        self.bucket.transition(plan, rank(JoinGraph.of(query), Statistics.default(query)))
         return None
 
     def _take(self, tables: Mapping[int, pa.Table], watermark: int) -> None:
@@ -378,7 +378,7 @@ class Resident:
         work = self.bucket.work
         measured = counts | {
             "watermark": self._marks.watermark,
-            "plan": None if self._plan is None else format_plan(self._plan, self.spec.query.aliases),
+            "plan": None if self._plan is None else format_any(self._plan, self.spec.query.aliases),
             "state_tuples": sum(size.tuples for size in streams),
             "state_entries": sum(size.tuples for size in sizes) - sum(size.tuples for size in streams),
             "state_bytes": sum(size.bytes for size in sizes),
@@ -446,15 +446,17 @@ class _Clock:
         self._seconds[phase] += time.perf_counter() - started
 
 
-def _plan_to_json(plan: Plan | None, aliases: Sequence[str]) -> dict[str, Any] | None:
+def _plan_to_json(plan: AnyPlan | None, aliases: Sequence[str]) -> dict[str, Any] | None:
     if plan is None:
         return None
     kept = [sorted(node) for node in plan.kept] if isinstance(plan, TreePlan) else []
-    return {"text": format_plan(plan, aliases), "kept": sorted(kept)}
+    return {"text": format_any(plan, aliases), "kept": sorted(kept)}
 
 
-def _plan_from_json(known: Mapping[str, Any] | None, aliases: Sequence[str]) -> Plan | None:
+def _plan_from_json(known: Mapping[str, Any] | None, query: Query) -> AnyPlan | None:
     if known is None:
         return None
-    plan = parse_plan(known["text"], aliases)
+    if query.kind == "difference":
+        return parse_difference(known["text"], query.aliases)
+    plan = parse_plan(known["text"], query.aliases)
     return TreePlan(plan.tree, frozenset(map(frozenset, known["kept"]))) if isinstance(plan, TreePlan) else plan

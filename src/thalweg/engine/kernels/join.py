@@ -14,6 +14,8 @@ Design
     pushed that runs the state's completion program for that key, which may push
     further ones for the states below, and the probe is opened again when it returns.
 
+    The programs of heads may be routed by an eddy (``kernels.eddy``); all others run in order.
+
 Invariants
     A key of a state that is not live has no entries. An entry's components are alive in
     their base windows for as long as the entry is (expiry is the least of theirs).
@@ -36,6 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.engine.instants import FOREVER
+from thalweg.engine.kernels import eddy as eddies
 from thalweg.engine.kernels.prefetch import prefetch
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -43,6 +46,8 @@ Int64s = NDArray[np.int64]
 Float64s = NDArray[np.float64]
 
 GREATEST = 2**63 - 1
+ALL = -1
+"""A word with every bit set."""
 MEETINGS = 64
 """Partners of one window that a straight program looks at together."""
 LOOK_AHEAD = 2
@@ -316,6 +321,7 @@ def run(
     counters: Int64s,
     horizon: int,
     limit: int,
+    eddy: eddies.Eddy | None = None,
 ) -> tuple[int, int]:
     """Process up to ``limit`` tuples of the inbox in total order; (what it stopped for, which store).
 
@@ -331,6 +337,8 @@ def run(
         horizon: no tuple before this time comes after these. They are taken in time order, so up to there each of
             them moves the watermark on; FOREVER: the tuples of all calls come in order.
         limit: how many more tuples to take.
+        eddy: who picks the next step of a new tuple's program, instead of taking them in order. Without one, nothing
+            of it is compiled: a pipeline pays nothing for it.
 
     """
     streams, paths, states, steps, programs, lists, thetas, integer_offsets, float_offsets = tables
@@ -343,6 +351,8 @@ def run(
     outputs, died, watermark = registers[R_OUTPUTS], registers[R_DEATHS], registers[R_WATERMARK]
     taken, probes, candidates, stored, completions, results = 0, 0, 0, 0, 0, 0
     stop, store = FINISHED, 0
+    if eddy is not None:
+        modules, eddy_heads, climbs, order, seen, price, hops, temper = eddy
 
     while True:
         if phase == FETCH:
@@ -411,9 +421,13 @@ def run(
                 depth, phase = -1, ACT
             else:
                 phase = OPEN
+                if eddy is not None:
+                    eddies.embark(modules, eddy_heads, climbs, order, seen, price, hops, temper, stream)
 
         elif phase == OPEN:
             step = programs[frame_program[frame], G_FIRST] + depth
+            if eddy is not None and frame_program[frame] < n:
+                step = hops[depth, eddies.H_STEP]
             target = steps[step, X_TARGET]
             keys = steps[step, X_KEY_COUNT]
             key = _hash(code, frame, lists, steps[step, X_KEY], keys)
@@ -453,10 +467,17 @@ def run(
                 cursors[frame, depth] = streams[target, S_NEXT] - 1
             probed[frame, depth] = key
             probes += 1
+            if eddy is not None and frame_program[frame] < n:
+                seen[step, eddies.V_PROBES] += 1
             phase = SCAN
 
         elif phase == SCAN:
             step = programs[frame_program[frame], G_FIRST] + depth
+            has, knows, looked = ALL, ALL, candidates
+            if eddy is not None and frame_program[frame] < n:
+                step = hops[depth, eddies.H_STEP]
+                has = hops[depth, eddies.H_DONE] | modules[step, eddies.M_STREAMS]
+                knows = hops[depth, eddies.H_KNOWN]
             target, is_state = steps[step, X_TARGET], steps[step, X_IS_STATE]
             keys, key = steps[step, X_KEY_COUNT], probed[frame, depth]
             latest, expiry = latests[frame, depth], expiries[frame, depth]
@@ -506,16 +527,25 @@ def run(
                     bound[frame, target] = sequence
                 found = True
                 for i in range(checks, checks + 3 * check_count, 3):
+                    if eddy is not None and not (knows >> lists[i]) & 1:
+                        continue
                     if _code_of(mem, streams, bound, frame, lists[i + 1], lists[i + 2]) != code[frame, lists[i]]:
                         found = False
                         break
                 if found:
                     for i in range(first_theta, first_theta + theta_count):
+                        if eddy is not None and not (
+                            (has >> thetas[lists[i], H_LEFT]) & (has >> thetas[lists[i], H_RIGHT]) & 1
+                        ):
+                            continue
                         if not _theta_holds(
                             mem, floats, streams, thetas, integer_offsets, float_offsets, bound, frame, lists[i]
                         ):
                             found = False
                             break
+            if eddy is not None and frame_program[frame] < n:
+                seen[step, eddies.V_CANDIDATES] += candidates - looked
+                seen[step, eddies.V_MATCHES] += found
             if found:
                 cursors[frame, depth] = candidate
                 latests[frame, depth + 1] = reached
@@ -545,6 +575,9 @@ def run(
             program = frame_program[frame]
             last = depth + 1 == programs[program, G_STEPS]
             target = steps[programs[program, G_FIRST] + depth, X_STORES] if depth >= 0 else -1
+            if eddy is not None and program < n and depth >= 0:
+                target = eddies.land(modules, climbs, hops, program, depth)
+                last = hops[depth + 1, eddies.H_DONE] == (1 << n) - 1
             if target >= 0:
                 key = _hash(code, frame, lists, states[target, N_KEY], states[target, N_KEY_COUNT])
                 wanted = last or states[target, N_COMPLETE] != INCOMPLETE
@@ -586,6 +619,8 @@ def run(
             else:
                 depth += 1
                 phase = OPEN
+                if eddy is not None and program < n:
+                    eddies.send(modules, eddy_heads, climbs, order, hops, temper, program, depth)
 
     registers[R_FRAME], registers[R_DEPTH], registers[R_PHASE] = frame, depth, phase
     registers[R_OUTPUTS], registers[R_DEATHS], registers[R_WATERMARK] = outputs, died, watermark
