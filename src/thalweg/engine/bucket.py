@@ -77,10 +77,11 @@ def open_bucket(
     rank: Rank | None = None,
     payloads: Sequence[Rows] | None = None,
     migration: Migration = "jisc",
+    memory_limit: int | None = None,
 ) -> Bucket:
     """A bucket for a query; ``payloads`` if the rows to come are all there already."""
     if query.kind == "difference":
         return DifferenceBucket(query, payloads)
     if plan is None:
         raise PlanError(f"query '{query.name}' needs a plan")
-    return JoinBucket(query, plan, rank, payloads, migration)
+    return JoinBucket(query, plan, rank, payloads, migration, memory_limit)
