@@ -12,11 +12,15 @@ Design
 
     A probe of a state key that is not live first *completes* it (JISC 4): a frame is
     pushed that runs the state's completion program for that key, which may push
-    further ones for the states below, and the probe is opened again when it returns.
+    further ones for the states below, and the probe is opened again when it returns. Between two
+    tuples the same can be asked for without a probe (:func:`complete`), or a whole state be filled,
+    by a program in frame 0 that scans a base window.
 
 Invariants
-    A key of a state that is not live has no entries. An entry's components are alive in
-    their base windows for as long as the entry is (expiry is the least of theirs).
+    A key of a state that is not live has no entries (but for the one that is being completed,
+    and in states that follow JISC as PRINTED, which are there to show what goes wrong then).
+    An entry's components are alive in their base windows for as long as the entry is (expiry is
+    the least of theirs).
     While a state is being scanned nothing is stored in it: the targets of one program
     are disjoint, and completing one touches only what is below it.
 
