@@ -124,6 +124,10 @@ def test_options_that_do_not_exist_or_fit() -> None:
     fails(OptionError, "option states is one of auto, all, none, not 'some'", options={"states": "some"})
     known = "jisc, moving_state, parallel_track, parallel_track_printed, jisc_printed"
     fails(OptionError, f"option migration is one of {known}, not 'lazy'", options={"migration": "lazy"})
+    unlike = "option memory_limit is a number of bytes or a text such as '64 MB', not '64 loaves'"
+    fails(OptionError, unlike, options={"memory_limit": "64 loaves"})
+    alone = "option memory_limit makes keys absent, which goes with migration jisc, not moving_state"
+    fails(OptionError, alone, options={"memory_limit": "64 MB", "migration": "moving_state"})
     fails(OptionError, "option batch_size is a number of tuples, at least 1, not 0", options={"batch_size": 0})
     with pytest.raises(OptionError, match="option lateness is '2 fortnights': unknown unit of time 'fortnights'"):
         run(TEXT, STREAMS, options={"lateness": "2 fortnights"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
@@ -21,6 +22,8 @@ Migration = Literal[
     "jisc_printed",
 ]
 _MOST_BUCKETS = 4096
+_UNITS = {"": 1, "B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMG]?B|)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,9 @@ class Options:
             tuple its own way: ``"cacq"`` keeps no states, ``"stairs"`` and ``"stairs_jisc"`` those of the plan, and
             compute what a new one lacks at once or on demand. The answer is the
             same. Two more are for study: ``"parallel_track_printed"``, and ``"jisc_printed"``, which loses results.
+        memory_limit: what windows and states may take, as bytes or text (``"64 MB"``); on Spark, of all buckets
+            together. Windows take what they need; of states, keys that nothing asks for go first, and are computed
+            again when something does. None: as much as they need. Only with the migration ``"jisc"``.
         batch_size: tuples handed to the engine at once. The answer does not depend on it.
             Large enough that the cost of a call disappears, small enough that a batch
             and its results stay in the processor's cache.
@@ -57,6 +63,7 @@ class Options:
     plan: str | None = None
     states: States = "auto"
     migration: Migration = "jisc"
+    memory_limit: int | str | None = None
     batch_size: int = 65_536
     lateness: str | None = None
     late_rows: Literal["count", "table"] = "count"
@@ -67,10 +74,26 @@ class Options:
         _one_of("states", self.states, ("auto", "all", "none"))
         _one_of("migration", self.migration, get_args(Migration))
         _one_of("late_rows", self.late_rows, ("count", "table"))
+        if self.memory_bytes is not None and self.migration != "jisc":
+            raise OptionError(
+                f"option memory_limit makes keys absent, which goes with migration jisc, not {self.migration}"
+            )
         if not isinstance(self.batch_size, int) or self.batch_size < 1:
             raise OptionError(f"option batch_size is a number of tuples, at least 1, not {self.batch_size!r}")
         if self.buckets is not None and (not isinstance(self.buckets, int) or not 1 <= self.buckets <= _MOST_BUCKETS):
             raise OptionError(f"option buckets is a number from 1 to {_MOST_BUCKETS}, not {self.buckets!r}")
+
+    @property
+    def memory_bytes(self) -> int | None:
+        """The memory limit in bytes."""
+        limit = self.memory_limit
+        if limit is None:
+            return None
+        if isinstance(limit, str) and (match := _SIZE.fullmatch(limit.strip())):
+            limit = int(float(match[1]) * _UNITS[match[2].upper()])
+        if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+            raise OptionError(f"option memory_limit is a number of bytes or a text such as '64 MB', not {limit!r}")
+        return limit
 
     @staticmethod
     def of(value: Options | Mapping[str, Any] | None) -> Options:

@@ -192,7 +192,7 @@ class _Replay:
         plan = self._plan(self.options.plan)
         payloads = [TablePayload(a.table) for a in self.arrivals]
         ranked = rank(self.graph, self.statistics)
-        bucket = open_bucket(self.query, plan, ranked, payloads, self.options.migration)
+        bucket = open_bucket(self.query, plan, ranked, payloads, self.options.migration, self.options.memory_bytes)
         plans = [PlanUse(0, format_any(plan, self.query.aliases))]
         tables = list(self._tables(bucket, plans, progress))
         answer = pa.concat_tables([self.query.schema.empty_table(), *tables])

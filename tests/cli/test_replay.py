@@ -63,6 +63,7 @@ class TestResults:
             ["--states", "none", "--batch-size", "1"],
             ["--switch", "4:(B C) A", "--states", "all", "--migration", "moving_state"],
             ["--switch", "4:(B C) A", "--states", "all", "--migration", "parallel_track"],
+            ["--switch", "4:(B C) A", "--states", "all", "--memory-limit", "64 KB"],
         ):
             result = thalweg("replay", shop / "abc.cql", *sources, *options, "--out", shop / "o.parquet")
             assert result.exit_code == 0, result.output

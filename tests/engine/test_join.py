@@ -193,10 +193,12 @@ def words(query: Query, events: list[Tuple]) -> list[np.ndarray]:
     return matrices
 
 
-def run(setting: Setting, rng: random.Random, migration: Migration = "jisc") -> tuple[Counter[tuple[int, ...]], Joiner]:
+def run(
+    setting: Setting, rng: random.Random, migration: Migration = "jisc", memory_limit: int | None = None
+) -> tuple[Counter[tuple[int, ...]], Joiner]:
     """Batches cut anywhere, the plan changed anywhere."""
     n = len(setting.query.streams)
-    engine = open_joiner(setting.query, random_plan(rng, n), migration=migration)
+    engine = open_joiner(setting.query, random_plan(rng, n), migration=migration, memory_limit=memory_limit)
     answer: Counter[tuple[int, ...]] = Counter()
     position = 0
     changes = rng.choice([0.0, 0.1, 0.6])
@@ -236,7 +238,9 @@ def test_any_plan_and_any_changes_give_the_naive_answer(small: bool, seed: int) 
             patch.setattr("thalweg.engine.parallel_track._FIRST_SLOTS", 2)
             patch.setattr("thalweg.engine.parallel_track.ParallelTrack._stretch", rng.choice([1, 5]))
             patch.setattr("thalweg.engine.parallel_track.PrintedParallelTrack._stretch", rng.choice([1, 5]))
-        answer, _ = run(setting, rng, rng.choice(MIGRATIONS))
+        migration = rng.choice(MIGRATIONS)
+        limit = rng.choice([None, 1, 2000]) if migration == "jisc" else None
+        answer, _ = run(setting, rng, migration, limit)
     assert answer == naive(setting)
 
 

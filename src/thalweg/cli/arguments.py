@@ -60,6 +60,16 @@ MigrationOption = Annotated[
 ]
 
 
+MemoryOption = Annotated[
+    str | None,
+    typer.Option(
+        "--memory-limit",
+        metavar="SIZE",
+        help='What windows and states may take, as in "64 MB": what nothing asks for goes first. Default: no limit.',
+    ),
+]
+
+
 class ScaleChoice(StrEnum):
     """Values of ``--scale``."""
 

@@ -10,6 +10,7 @@ import typer
 
 from thalweg.cli.arguments import (
     DebugOption,
+    MemoryOption,
     MigrationChoice,
     MigrationOption,
     ScriptArgument,
@@ -47,6 +48,7 @@ def replay(
         StatesChoice, typer.Option(help="Which intermediate states to keep; auto: those that earn their keep.")
     ] = StatesChoice.AUTO,
     migration: MigrationOption = MigrationChoice.JISC,
+    memory_limit: MemoryOption = None,
     lateness: Annotated[
         str | None,
         typer.Option(metavar="SPAN", help='How far rows may lag, as in "5 seconds". Default: no row is late.'),
@@ -107,6 +109,7 @@ def replay(
             plan=plan,
             states=states.value,
             migration=migration.value,
+            memory_limit=memory_limit,
             lateness=lateness,
             late_rows="count" if late_out is None else "table",
             batch_size=Options().batch_size if batch_size is None else batch_size,

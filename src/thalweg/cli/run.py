@@ -14,6 +14,7 @@ import typer
 
 from thalweg.cli.arguments import (
     DebugOption,
+    MemoryOption,
     MigrationChoice,
     MigrationOption,
     ScriptArgument,
@@ -78,6 +79,7 @@ def run(
         StatesChoice, typer.Option(help="Which intermediate states to keep; auto: those that earn their keep.")
     ] = StatesChoice.AUTO,
     migration: MigrationOption = MigrationChoice.JISC,
+    memory_limit: MemoryOption = None,
     buckets: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Parts to divide the join into. Default: one for each core.")
     ] = None,
@@ -153,6 +155,7 @@ def run(
             plan=plan,
             states=states.value,
             migration=migration.value,
+            memory_limit=memory_limit,
             buckets=buckets,
             idle_timeout=idle_timeout,
         )

@@ -78,10 +78,11 @@ def open_bucket(
     rank: Rank | None = None,
     payloads: Sequence[Rows] | None = None,
     migration: Migration = "jisc",
+    memory_limit: int | None = None,
 ) -> Bucket:
     """A bucket for a query (a set difference needs no plan); ``payloads`` if the rows to come are all there already."""
     if query.kind == "difference":
         return DifferenceBucket(query, plan, payloads)
     if plan is None or isinstance(plan, DifferencePlan):
         raise PlanError(f"query '{query.name}' is a join and needs the plan of one")
-    return JoinBucket(query, plan, rank, payloads, migration)
+    return JoinBucket(query, plan, rank, payloads, migration, memory_limit)

@@ -101,6 +101,10 @@ class JoinEngine:
     ``completion`` says how states of a new plan get the entries that they lack: when a probe asks for their key
     (``jisc``), all at once (``moving_state``), or, for study alone, as JISC's procedure 1 is printed, which loses
     results.
+
+    ``memory_limit``: bytes that windows and states may take. Windows take what they need; where states would grow
+    past what is left, their cold keys become absent, to be completed again when probed. The answer stays the same.
+    It goes with ``jisc`` alone.
     """
 
     __image__: ClassVar[tuple[str, ...]] = (
@@ -130,6 +134,7 @@ class JoinEngine:
         *,
         timed: bool = True,
         completion: Completion = "jisc",
+        memory_limit: int | None = None,
     ) -> None:
         self.graph = JoinGraph.of(query)
         self.layouts: tuple[StreamLayout, ...] = layouts(query)
@@ -140,6 +145,7 @@ class JoinEngine:
         self._horizon = FOREVER
         self._timed = timed
         self._completion = completion
+        self._limit = memory_limit
         self._straight = False
         self._partitions = [0] * n
         self._links: list[dict[tuple[int, ...], int]] = [{} for _ in range(n)]
@@ -215,10 +221,12 @@ class JoinEngine:
         while True:
             done = int(self._counters[k.C_TUPLES])
             left = end - done
-            most = min(left, burst if crowded else _STRETCH if self._is_migrating else left)
+            is_watched = self._is_migrating or self._limit is not None
+            most = min(left, burst if crowded else _STRETCH if is_watched else left)
             stop, store = self._run(most, straight=self._straight and not crowded)
             if stop == k.FINISHED and most < left and self._counters[k.C_TUPLES] - done == most:
                 crowded = False
+                self._keep_within_limit()
                 self._detect_completion()
             elif stop == k.CROWDED:
                 # Crowds come together: leave ever longer stretches to the general machine.
@@ -229,6 +237,7 @@ class JoinEngine:
                     yield self._output[:, :count].T
                     self._frames.registers[k.R_OUTPUTS] = 0
                 if stop == k.FINISHED:
+                    self._keep_within_limit()
                     self._detect_completion()
                     return
             else:
@@ -238,6 +247,7 @@ class JoinEngine:
         """What the kernel stopped for: a window, a state or a directory is full."""
         if stop == k.WINDOW_FULL:
             self._widen(store)
+            self._keep_within_limit()
         elif stop == k.STATE_FULL:
             self._make_room(store)
         else:
@@ -327,19 +337,25 @@ class JoinEngine:
         """What every base window and kept state holds."""
         sizes = []
         for stream, row in enumerate(self._streams):
-            words = (int(row[k.S_MASK]) + 1) * int(row[k.S_STRIDE])
-            words += sum(self._heads[key].mask + 1 for key in self._links[stream])
-            words += self._partitions[stream] * k.PARTITION_FIELDS
             held = int(row[k.S_NEXT] - row[k.S_OLDEST])
-            sizes.append(StoreSize(frozenset((stream,)), held, None, 8 * words))
+            sizes.append(StoreSize(frozenset((stream,)), held, None, 8 * self._window_words(stream)))
         for index, node in enumerate(self._nodes):
             self._sweep(index)
             row = self._states[index]
             live = None if row[k.N_COMPLETE] == k.COMPLETE else int(row[k.N_LIVE])
-            words = int(row[k.N_CAPACITY]) * (int(row[k.N_STRIDE]) + 2)
-            words += (int(row[k.N_DIRECTORY_MASK]) + 1) * k.DIRECTORY_FIELDS
-            sizes.append(StoreSize(node, int(row[k.N_COUNT]), live, 8 * words))
+            sizes.append(StoreSize(node, int(row[k.N_COUNT]), live, 8 * self._state_words(index)))
         return sizes
+
+    def _window_words(self, stream: int) -> int:
+        row = self._streams[stream]
+        words = (int(row[k.S_MASK]) + 1) * int(row[k.S_STRIDE])
+        words += sum(self._heads[key].mask + 1 for key in self._links[stream])
+        return words + self._partitions[stream] * k.PARTITION_FIELDS
+
+    def _state_words(self, index: int) -> int:
+        row = self._states[index]
+        words = int(row[k.N_CAPACITY]) * (int(row[k.N_STRIDE]) + 2)
+        return words + (int(row[k.N_DIRECTORY_MASK]) + 1) * k.DIRECTORY_FIELDS
 
     # -- Plans --------------------------------------------------------------------------
 
@@ -631,20 +647,30 @@ class JoinEngine:
         k.sweep(self._memory.words, self._tables, index, self.watermark)
 
     def _make_room(self, index: int) -> None:
-        """Drop expired entries; double the state if that does not free half of it."""
+        """Drop expired entries; double the state if that does not free half of it, or make cold keys absent."""
         self._sweep(index)
         row = self._states[index]
         capacity, stride = int(row[k.N_CAPACITY]), int(row[k.N_STRIDE])
         if 2 * row[k.N_COUNT] <= capacity:
             return
-        region = self._memory.allocate(2 * capacity * stride)
-        heads = self._memory.allocate(4 * capacity)
+        if not self._may_grow(capacity * (stride + 2)):
+            self._evict(index, capacity // 2, capacity)
+            if 4 * row[k.N_COUNT] <= 3 * capacity:
+                return
+        self._resize(index, 2 * capacity)
+
+    def _resize(self, index: int, capacity: int) -> None:
+        """Move a state to regions of another size."""
+        row = self._states[index]
+        stride = int(row[k.N_STRIDE])
+        region = self._memory.allocate(capacity * stride)
+        heads = self._memory.allocate(2 * capacity)
         entries = self._entries(index)
         self._memory.words[region : region + entries.size] = entries.reshape(-1)
-        self._memory.free(int(row[k.N_REGION]), capacity * stride)
+        self._memory.free(int(row[k.N_REGION]), int(row[k.N_CAPACITY]) * stride)
         self._memory.free(int(row[k.N_HEADS]), int(row[k.N_MASK]) + 1)
-        row[k.N_REGION], row[k.N_CAPACITY] = region, 2 * capacity
-        row[k.N_HEADS], row[k.N_MASK] = heads, 4 * capacity - 1
+        row[k.N_REGION], row[k.N_CAPACITY] = region, capacity
+        row[k.N_HEADS], row[k.N_MASK] = heads, 2 * capacity - 1
         k.relink(self._memory.words, self._tables, index)
 
     def _make_room_for_keys(self, index: int) -> None:
@@ -653,7 +679,10 @@ class JoinEngine:
         self._sweep(index)
         self._renew_keys(index, slots)
         if 4 * (self._states[index, k.N_LIVE] + 1) > slots:
-            self._renew_keys(index, 2 * slots)
+            if not self._may_grow(slots * k.DIRECTORY_FIELDS):
+                self._evict(index, int(self._states[index, k.N_COUNT]) // 2, slots)
+            if 4 * (self._states[index, k.N_LIVE] + 1) > slots:
+                self._renew_keys(index, 2 * slots)
 
     def _renew_keys(self, index: int, slots: int) -> None:
         """Move the live keys of a state to a directory of so many slots, without those that nothing has any more."""
@@ -664,6 +693,42 @@ class JoinEngine:
         k.renew_keys(self._memory.words, self._tables, index, directory, slots - 1, stream, fields, self.watermark)
         self._memory.free(old, had * k.DIRECTORY_FIELDS)
         row[k.N_CHECK] = min(row[k.N_CHECK], _next_check(int(row[k.N_LIVE])))
+
+    # -- Memory -------------------------------------------------------------------------
+
+    def _words_used(self) -> int:
+        windows = sum(map(self._window_words, range(len(self.layouts))))
+        return windows + sum(map(self._state_words, range(len(self._nodes))))
+
+    def _may_grow(self, words: int) -> bool:
+        return self._limit is None or 8 * (self._words_used() + words) <= self._limit
+
+    def _keep_within_limit(self) -> None:
+        """Make the largest states smaller while they take more than the windows leave."""
+        while not self._may_grow(0):
+            largest = max(range(len(self._nodes)), key=self._state_words, default=None)
+            if largest is None or self._states[largest, k.N_CAPACITY] <= _FIRST_CAPACITY:
+                return
+            capacity = int(self._states[largest, k.N_CAPACITY]) // 2
+            self._sweep(largest)
+            self._evict(largest, capacity // 2, capacity)
+            self._resize(largest, max(capacity, 1 << int(self._states[largest, k.N_COUNT]).bit_length()))
+            if self._states[largest, k.N_CAPACITY] > capacity:
+                return  # one key alone takes it all
+
+    def _evict(self, index: int, most: int, slots: int) -> None:
+        """Make cold keys of a state absent until it has about ``most`` entries; it stays incomplete from now on."""
+        row = self._states[index]
+        was_complete, old, had = (
+            row[k.N_COMPLETE] == k.COMPLETE,
+            int(row[k.N_DIRECTORY]),
+            int(row[k.N_DIRECTORY_MASK]) + 1,
+        )
+        directory = self._memory.allocate(slots * k.DIRECTORY_FIELDS)
+        k.evict(self._memory.words, self._tables, self._frames, index, directory, slots - 1, most)
+        if not was_complete:
+            self._memory.free(old, had * k.DIRECTORY_FIELDS)
+        row[[k.N_COMPLETE, k.N_BORN]] = k.INCOMPLETE, FOREVER
 
     # -- Completion ---------------------------------------------------------------------
 
@@ -687,12 +752,14 @@ class JoinEngine:
         new keys are still absent until something probes them. Then each look completes what it finds, as many
         keys as tuples came meanwhile, so that before long none is left.
 
-        Keys that no single stream carries are not looked for: such a state stays as it is.
+        Keys that no single stream carries are not looked for: such a state stays as it is, and so does one whose cold
+        keys were made absent for want of memory.
         """
         begun = np.flatnonzero(self._states[:, k.N_LIVE] > 0).tolist()
         for index in sorted(begun, key=lambda i: len(self._nodes[i])):
             row = self._states[index]
-            carrier = self._carrier(index) if row[k.N_COMPLETE] == k.INCOMPLETE else None
+            is_open = row[k.N_COMPLETE] == k.INCOMPLETE and row[k.N_BORN] < FOREVER
+            carrier = self._carrier(index) if is_open else None
             if carrier is None:
                 continue
             live, is_renewed = int(row[k.N_LIVE]), self._is_renewed(carrier[0], int(row[k.N_BORN]))
@@ -704,7 +771,7 @@ class JoinEngine:
                 self._complete_keys(index, codes)
             if len(codes) > most:
                 row[k.N_CHECK] = _next_check(live)
-            else:
+            elif row[k.N_BORN] < FOREVER:  # unless the memory for it ran out meanwhile
                 self._close_directory(row)
                 self._counters[k.C_FINISHED] += 1
 

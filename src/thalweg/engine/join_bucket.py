@@ -46,6 +46,7 @@ class JoinBucket:
         rank: Rank | None = None,
         payloads: Sequence[Rows] | None = None,
         migration: Migration = "jisc",
+        memory_limit: int | None = None,
     ) -> None:
         expressions = Expressions(physical_names(query) | engine_columns(query))
         self._payloads: Sequence[Rows] = payloads or [
@@ -56,7 +57,8 @@ class JoinBucket:
         self._needs_order = any(isinstance(ref.window, RowsWindow) for ref in query.streams)
         self._waiting = Waiting([encoder.layout.width for encoder in self._encoders])
         self._in_order = True
-        self._engine = open_joiner(query, plan, rank, migration, timed=needs_times(query))
+        timed = needs_times(query)
+        self._engine = open_joiner(query, plan, rank, migration, timed=timed, memory_limit=memory_limit)
         self._nothing = np.zeros((0, 2 + len(query.streams)), np.int64)
         self._verdict = Verdict(query, expressions)
         self._emitter: Emitter = emitter(query, expressions, self._payloads)

@@ -78,13 +78,19 @@ class Joiner(Protocol):
 
 
 def open_joiner(
-    query: Query, plan: Plan, rank: Rank | None = None, migration: Migration = "jisc", *, timed: bool = True
+    query: Query,
+    plan: Plan,
+    rank: Rank | None = None,
+    migration: Migration = "jisc",
+    *,
+    timed: bool = True,
+    memory_limit: int | None = None,
 ) -> Joiner:
-    """A joiner for a query that changes its plan by the given policy."""
+    """A joiner for a query that changes its plan by the given policy; ``memory_limit`` is for ``jisc``."""
     if migration == "parallel_track":
         return ParallelTrack(query, plan, rank)
     if migration == "parallel_track_printed":
         return PrintedParallelTrack(query, plan, rank)
     if migration == "cacq" or migration == "stairs" or migration == "stairs_jisc":
         return EddyEngine(query, plan, rank, policy=migration, timed=timed)
-    return JoinEngine(query, plan, rank, timed=timed, completion=migration)
+    return JoinEngine(query, plan, rank, timed=timed, completion=migration, memory_limit=memory_limit)

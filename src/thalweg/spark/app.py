@@ -190,6 +190,7 @@ class App:
             plan=options.plan,
             states=options.states,
             migration=options.migration,
+            memory_limit=None if options.memory_bytes is None else options.memory_bytes // partitioning.buckets,
             late_directory=self.directory if options.late_rows == "table" else None,
             described=description(query, partitioning),
         )

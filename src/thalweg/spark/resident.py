@@ -32,6 +32,7 @@ from thalweg.options import Migration, States
 from thalweg.plan.difference import AnyPlan, format_any, parse_difference
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.partitioning import Partitioning
+from thalweg.plan.program import Rank
 from thalweg.plan.search import rank
 from thalweg.plan.statistics import Statistics
 from thalweg.plan.tree import TreePlan, parse_plan
@@ -70,6 +71,7 @@ class Spec:
         late_directory: where rows that were kept out are put; None: they are only counted.
         described: what a checkpoint remembers of the query.
         migration: how the plan is changed.
+        memory_limit: bytes that windows and states of a bucket may take.
 
     """
 
@@ -85,6 +87,7 @@ class Spec:
     late_directory: Path | None
     described: Description
     migration: Migration = "jisc"
+    memory_limit: int | None = None
 
 
 @dataclass(slots=True)
@@ -224,7 +227,11 @@ class Resident:
     def _open(self) -> None:
         query = self.spec.query
         ranked = rank(JoinGraph.of(query), Statistics.default(query))
-        self._bucket = open_bucket(query, self._plan, ranked, migration=self.spec.migration)
+        self._bucket = self._new_bucket(ranked)
+
+    def _new_bucket(self, ranked: Rank) -> Bucket:
+        spec = self.spec
+        return open_bucket(spec.query, self._plan, ranked, migration=spec.migration, memory_limit=spec.memory_limit)
 
     @property
     def bucket(self) -> Bucket:
@@ -240,7 +247,7 @@ class Resident:
         statistics = Statistics.measure(query, sample(query, beginnings))
         self._plan = plan_for(query, statistics, self.spec.plan, self.spec.states)
         ranked = rank(JoinGraph.of(query), statistics)
-        self._bucket = open_bucket(query, self._plan, ranked, migration=self.spec.migration)
+        self._bucket = self._new_bucket(ranked)
 
     def _beginning(self, stream: int, table: pa.Table | None) -> tuple[pa.Table, Int64s, int]:
         """The first rows of a stream in time order, their times, and how many rows there are."""

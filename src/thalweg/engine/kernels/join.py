@@ -12,13 +12,17 @@ Design
 
     A probe of a state key that is not live first *completes* it (JISC 4): a frame is
     pushed that runs the state's completion program for that key, which may push
-    further ones for the states below, and the probe is opened again when it returns.
+    further ones for the states below, and the probe is opened again when it returns. Between two
+    tuples the same can be asked for without a probe (:func:`complete`), or a whole state be filled,
+    by a program in frame 0 that scans a base window.
 
     The programs of heads may be routed by an eddy (``kernels.eddy``); all others run in order.
 
 Invariants
-    A key of a state that is not live has no entries. An entry's components are alive in
-    their base windows for as long as the entry is (expiry is the least of theirs).
+    A key of a state that is not live has no entries (but for the one that is being completed,
+    and in states that follow JISC as PRINTED, which are there to show what goes wrong then).
+    An entry's components are alive in their base windows for as long as the entry is (expiry is
+    the least of theirs).
     While a state is being scanned nothing is stored in it: the targets of one program
     are disjoint, and completing one touches only what is below it.
 
@@ -94,7 +98,7 @@ INCOMPLETE, COMPLETE, PRINTED = range(3)
 
 # A slot of a key directory: the key and its status.
 DIRECTORY_FIELDS = 2
-ABSENT, LIVE = 0, 1
+ABSENT, LIVE, TOUCHED = 0, 1, 2  # TOUCHED: live, and probed since cold keys were last made absent
 
 # What the machine stops for.
 FINISHED, OUTPUT_FULL, WINDOW_FULL, STATE_FULL, DIRECTORY_FULL, CROWDED = range(6)
@@ -434,7 +438,9 @@ def run(
             if steps[step, X_IS_STATE]:
                 if states[target, N_COMPLETE] != COMPLETE:
                     slot = _find(mem, states[target, N_DIRECTORY], states[target, N_DIRECTORY_MASK], key)
-                    if mem[slot + 1] != LIVE and (
+                    if mem[slot + 1] == LIVE:
+                        mem[slot + 1] = TOUCHED
+                    elif mem[slot + 1] == ABSENT and (
                         states[target, N_COMPLETE] == INCOMPLETE
                         or not _has_entry(mem, streams, states, lists, target, key, watermark)
                     ):
@@ -560,7 +566,7 @@ def run(
                 # The key is complete: live from now on; open the probe that asked for it again, if one did.
                 target, key = frame_state[frame], frame_key[frame]
                 slot = _find(mem, states[target, N_DIRECTORY], states[target, N_DIRECTORY_MASK], key)
-                if mem[slot + 1] != LIVE:
+                if mem[slot + 1] == ABSENT:
                     mem[slot] = key
                     mem[slot + 1] = LIVE
                     states[target, N_LIVE] += 1
@@ -583,7 +589,7 @@ def run(
                 wanted = last or states[target, N_COMPLETE] != INCOMPLETE
                 if not wanted:
                     slot = _find(mem, states[target, N_DIRECTORY], states[target, N_DIRECTORY_MASK], key)
-                    wanted = mem[slot + 1] == LIVE
+                    wanted = mem[slot + 1] != ABSENT
                 if wanted:
                     count = states[target, N_COUNT]
                     if count == states[target, N_CAPACITY]:
@@ -882,7 +888,7 @@ def absent_keys(
         if _is_over(mem, tables.streams, stream, word, watermark):
             continue
         key = _key_of(mem, word, fields)
-        if mem[_find(mem, state[N_DIRECTORY], state[N_DIRECTORY_MASK], key) + 1] == LIVE:
+        if mem[_find(mem, state[N_DIRECTORY], state[N_DIRECTORY_MASK], key) + 1] != ABSENT:
             continue
         place = (key ^ (key >> 32)) & mask
         while places[place] != 0 and found[places[place] - 1, 0] != key:
@@ -923,11 +929,54 @@ def renew_keys(
                 continue
             key = _key_of(mem, word, fields)
         slot = _find(mem, directory, mask, key)
-        if mem[slot + 1] == ABSENT and mem[_find(mem, old, old_mask, key) + 1] == LIVE:
+        status = mem[_find(mem, old, old_mask, key) + 1]
+        if mem[slot + 1] == ABSENT and status != ABSENT:
+            mem[slot] = key
+            mem[slot + 1] = status
+            live += 1
+    state[N_DIRECTORY], state[N_DIRECTORY_MASK], state[N_LIVE] = directory, mask, live
+
+
+@_jit
+def evict(mem: Int64s, tables: Tables, frames: Frames, index: int, directory: int, mask: int, most: int) -> None:
+    """Make cold keys of a state absent until it has about ``most`` entries; the other keys move to a new directory.
+
+    Cold is a key that nothing has probed since this was last done; if that does not free enough, so are keys
+    whose entries are old. (Of a complete state nothing is known but that.) A key that is being completed keeps what it
+    has: it is not live yet, and nobody would complete it a second time.
+    """
+    state = tables.states[index]
+    region, stride, count = state[N_REGION], state[N_STRIDE], state[N_COUNT]
+    is_complete = state[N_COMPLETE] == COMPLETE
+    has_guest, guest = False, 0
+    for frame in range(1, frames.registers[R_FRAME] + 1):
+        if frames.state[frame] == index:
+            has_guest, guest = True, frames.key[frame]
+    kept, live = 0, 0
+    for entry in range(count - 1, -1, -1):
+        key = mem[region + entry * stride + ENTRY_KEY]
+        if has_guest and key == guest:
+            kept += 1
+            continue
+        slot = _find(mem, directory, mask, key)
+        is_warm = is_complete or mem[_find(mem, state[N_DIRECTORY], state[N_DIRECTORY_MASK], key) + 1] == TOUCHED
+        if is_warm and mem[slot + 1] == ABSENT and kept < most and 2 * (live + 1) < mask:
             mem[slot] = key
             mem[slot + 1] = LIVE
             live += 1
-    state[N_DIRECTORY], state[N_DIRECTORY_MASK], state[N_LIVE] = directory, mask, live
+        if mem[slot + 1] != ABSENT:
+            kept += 1
+    kept = 0
+    for entry in range(count):
+        word = region + entry * stride
+        key = mem[word + ENTRY_KEY]
+        if (has_guest and key == guest) or mem[_find(mem, directory, mask, key) + 1] != ABSENT:
+            for i in range(stride):
+                mem[region + kept * stride + i] = mem[word + i]
+            kept += 1
+    state[N_COUNT], state[N_LIVE] = kept, live
+    state[N_DIRECTORY], state[N_DIRECTORY_MASK] = directory, mask
+    relink(mem, tables, index)
 
 
 @_jit

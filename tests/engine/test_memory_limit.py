@@ -1,0 +1,63 @@
+"""A memory limit: cold keys become absent, the answer stays what it is."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.engine.rstu import Feeder, pipeline, rstu, some_events
+from thalweg.engine.join import JoinEngine
+
+PLANS = ["((R S) T) U", "((S T) R) U", "(R U) (S T)"]
+
+
+def sizes(feeder: Feeder) -> tuple[int, int]:
+    """Bytes of windows and of states."""
+    stores = feeder.joiner.sizes()
+    windows = sum(size.bytes for size in stores if len(size.node) == 1)
+    return windows, sum(size.bytes for size in stores) - windows
+
+
+def test_states_stay_within_the_limit_and_the_answer_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("thalweg.engine.join._FIRST_CAPACITY", 16)
+    query = rstu(width=400)
+    free = Feeder(query, JoinEngine(query, pipeline(PLANS[0])))
+    limit = 100_000
+    bound = Feeder(query, JoinEngine(query, pipeline(PLANS[0]), memory_limit=limit))
+    rng = random.Random(1)
+    most = 0
+    for part in range(40):
+        events = some_events(rng, 100, 40, start=100 * part)
+        for feeder in (free, bound):
+            feeder.feed(events)
+            if part % 10 == 9:
+                feeder.joiner.transition(pipeline(PLANS[part // 10 % 3]))
+        most = max(most, sum(sizes(free)))
+        assert sum(sizes(bound)) <= limit
+    assert bound.results == free.results
+    assert most > 2 * limit, "the limit bound nothing"
+    assert bound.joiner.work.completions > free.joiner.work.completions
+
+
+def test_keys_that_are_asked_for_stay_live(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R asks for few keys of ST, over and over: these are not the ones that are made absent."""
+    monkeypatch.setattr("thalweg.engine.join._FIRST_CAPACITY", 16)
+    query = rstu(width=5000, names="RST")
+    engine = JoinEngine(query, pipeline("(S T) R", "RST"), memory_limit=1)
+    feeder = Feeder(query, engine)
+    rng = random.Random(2)
+    for t in range(0, 3000, 3):
+        key = rng.randrange(1000)
+        feeder.feed([("S", t, key), ("T", t + 1, key), ("R", t + 2, t % 2)])
+    assert engine.work.completions < 400  # of 1,000 probes for two keys
+
+
+def test_without_memory_for_any_state_the_answer_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("thalweg.engine.join._FIRST_CAPACITY", 2)
+    query = rstu(width=100)
+    feeders = [Feeder(query, JoinEngine(query, pipeline(PLANS[2]), memory_limit=limit)) for limit in (None, 1)]
+    events = some_events(random.Random(3), 1000, 10)
+    for feeder in feeders:
+        feeder.feed(events)
+    assert feeders[0].results == feeders[1].results
