@@ -10,6 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from thalweg import cql as language
+from thalweg.adapt.controller import Controller
+from thalweg.adapt.decision import Decision
 from thalweg.arrivals import Arrivals, arrivals, slices
 from thalweg.cql.query import Query
 from thalweg.engine.batch import Batch
@@ -62,9 +64,10 @@ class Summary:
         bad: rows without an event time.
         states: base windows and kept states at the end of the input, before time ran out for their tuples.
         plans: the plans used.
+        decisions: what was decided about the plan while it ran, and why; nothing if it was not to adapt.
         seconds: wall time, without compiling.
         compile_seconds: spent on compiling kernels, or on loading them.
-        probes, stored, completions: work of the join.
+        probes, candidates, stored, completions: work of the join.
 
     """
 
@@ -75,9 +78,11 @@ class Summary:
     bad: dict[str, int]
     states: tuple[StateSize, ...]
     plans: tuple[PlanUse, ...]
+    decisions: tuple[Decision, ...]
     seconds: float
     compile_seconds: float
     probes: int
+    candidates: int
     stored: int
     completions: int
 
@@ -106,7 +111,8 @@ def replay(
         streams: a table per stream: pyarrow, pandas, polars, anything that speaks Arrow, or a mapping of columns.
         time: the event time column; or a mapping from streams to theirs.
         options: :class:`thalweg.Options`, or a mapping of the same names.
-        transitions: (position, plan) pairs: plans to change to while it runs.
+        transitions: (position, plan) pairs: plans to change to while it runs. With these, or a plan in the options, the
+            plan does not change by itself, unless ``Options(adaptive=Adaptivity(...))`` says so.
 
     Returns:
         The results in time order.
@@ -180,6 +186,7 @@ class _Replay:
         payloads = [TablePayload(a.table) for a in self.arrivals]
         bucket = open_bucket(self.query, plan, rank(self.graph, self.statistics), payloads)
         plans = [] if plan is None else [PlanUse(0, format_plan(plan, self.query.aliases))]
+        self.controller = self._controller(plan)
         tables = list(self._tables(bucket, plans, progress))
         answer = pa.concat_tables([self.query.schema.empty_table(), *tables])
         aliases = self.query.aliases
@@ -194,13 +201,24 @@ class _Replay:
                 bad={alias: a.bad for alias, a in zip(aliases, self.arrivals, strict=True)},
                 states=self.states,
                 plans=tuple(plans),
+                decisions=() if self.controller is None else tuple(self.controller.decisions),
                 seconds=clock.perf_counter() - started,
                 compile_seconds=compile_seconds,
                 probes=work.probes,
+                candidates=work.candidates,
                 stored=work.stored,
                 completions=work.completions,
             ),
             self._late_rows(),
+        )
+
+    def _controller(self, plan: Plan | None) -> Controller | None:
+        written = self.options.plan is not None or bool(self.switches)
+        settings = self.options.adaptivity(written=written)
+        if plan is None or settings is None:
+            return None
+        return Controller(
+            self.query, plan, self.statistics, self.options.states, settings, chosen=self.options.plan is None
         )
 
     def _tables(self, bucket: Bucket, plans: list[PlanUse], progress: Progress | None) -> Iterator[pa.Table]:
@@ -219,6 +237,8 @@ class _Replay:
             if watermark == FOREVER:
                 break
             yield from bucket.settle(watermark)
+            if self.controller is not None and self.controller.consider(bucket):
+                plans.append(PlanUse(done, format_plan(self.controller.plan, self.query.aliases)))
             if progress is not None:
                 progress(done, self.total)
         for position, text in switches:  # after the last tuple
@@ -234,6 +254,8 @@ class _Replay:
         plan = self._plan(text)
         if plan is not None:
             bucket.transition(plan, rank(self.graph, self.statistics))
+            if self.controller is not None:
+                self.controller.follow(plan, self.statistics)
             plans.append(PlanUse(position, format_plan(plan, self.query.aliases)))
 
     def _name(self, node: Node) -> str:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.cases import TIME, Case
 from tests.lifetimes import contradictory
 from tests.oracle import expected, normalised_table
+from tests.properties.conformity import EAGER
 from tests.properties.settings import randomized
 from tests.properties.strategies import cases
 from tests.properties.test_feeding import AGGREGATES, DIFFERENCES, JOINS
@@ -58,7 +59,8 @@ def check(case: Case, rng: random.Random) -> None:
     coming.sort(key=lambda row: row[0])
     texts = [text for text in (case.plan, *(text for _, text in case.transitions)) if text is not None]
     partitioning = choose_partitioning(query, rng.choice([1, 2, 5, 12]))
-    spec = simulated_spec(query, partitioning, [disorder] * len(streams), case.plan, case.states)
+    adaptive = EAGER if case.eager else None
+    spec = simulated_spec(query, partitioning, [disorder] * len(streams), case.plan, case.states, adaptive)
     answers = [query.schema.empty_table()]
     with tempfile.TemporaryDirectory() as directory:
         running = SimulatedQuery(spec, partitioning, rng, Path(directory), troubled=rng.choice([0.0, 0.2, 0.5]))
@@ -73,6 +75,8 @@ def check(case: Case, rng: random.Random) -> None:
             commands: list[dict[str, object]] = []
             if texts and rng.random() < 0.2:
                 commands.append({"command": "plan", "plan": rng.choice(texts)})
+            if rng.random() < 0.2:
+                commands.append({"command": "adapt"})
             answers += running.batch(rows, commands)
         answers += running.batch([None] * len(streams), [{"command": "end"}])
     got, want = normalised_table(pa.concat_tables(answers)), expected(case)

@@ -67,6 +67,7 @@ def features(case: Case) -> Iterator[str]:
         (sum(map(len, arrivals(case))) < len([t for t in times if t is not None]), "late rows"),
         (case.plan is None, "no plan"),
         (case.batch_size == 1, "batches of 1"),
+        (case.eager, "eager"),
     ):
         if present:
             yield name

@@ -21,7 +21,7 @@ from thalweg.cql.query import Query, StreamRef
 from thalweg.engine.expressions import Expressions, physical_names
 from thalweg.engine.instants import NEVER
 from thalweg.engine.interner import comparable
-from thalweg.options import States
+from thalweg.options import Adaptivity, States
 from thalweg.plan.partitioning import Coordinate, Partitioning
 from thalweg.spark.compatibility import description
 from thalweg.spark.packing import MOMENT, Packer, T, hash_column, time_column, unblob
@@ -150,7 +150,12 @@ def _packer(stream: int, ref: StreamRef, partitioning: Partitioning) -> Packer:
 
 
 def simulated_spec(
-    query: Query, partitioning: Partitioning, lateness: Sequence[int], plan: str | None, states: States
+    query: Query,
+    partitioning: Partitioning,
+    lateness: Sequence[int],
+    plan: str | None,
+    states: States,
+    adaptive: Adaptivity | None = None,
 ) -> Spec:
     described = description(query, partitioning)
     return Spec(
@@ -162,6 +167,7 @@ def simulated_spec(
         idle_timeout=None,
         plan=plan,
         states=states,
+        adaptive=adaptive,
         late_directory=None,
         described=described,
     )

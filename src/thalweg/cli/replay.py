@@ -9,11 +9,13 @@ from urllib.parse import quote
 import typer
 
 from thalweg.cli.arguments import (
+    AdaptiveOption,
     DebugOption,
     ScriptArgument,
     SourceOption,
     StatesChoice,
     TimeOption,
+    adaptivity,
     named,
     switches,
     time_columns,
@@ -41,6 +43,7 @@ def replay(
     states: Annotated[
         StatesChoice, typer.Option(help="Which intermediate states to keep; auto: those that earn their keep.")
     ] = StatesChoice.AUTO,
+    adaptive: AdaptiveOption = None,
     lateness: Annotated[
         str | None,
         typer.Option(metavar="SPAN", help='How far rows may lag, as in "5 seconds". Default: no row is late.'),
@@ -95,6 +98,7 @@ def replay(
         options = Options(
             plan=plan,
             states=states.value,
+            adaptive=adaptivity(adaptive),
             lateness=lateness,
             late_rows="count" if late_out is None else "table",
             batch_size=Options().batch_size if batch_size is None else batch_size,

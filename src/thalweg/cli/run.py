@@ -12,7 +12,15 @@ from typing import Annotated, Any
 
 import typer
 
-from thalweg.cli.arguments import DebugOption, ScriptArgument, StatesChoice, named, time_columns
+from thalweg.cli.arguments import (
+    AdaptiveOption,
+    DebugOption,
+    ScriptArgument,
+    StatesChoice,
+    adaptivity,
+    named,
+    time_columns,
+)
 from thalweg.cli.connectors import SOURCE_FORMS, Sink, parse_sink
 from thalweg.cli.console import activity
 from thalweg.cli.failures import failures
@@ -64,6 +72,7 @@ def run(
     states: Annotated[
         StatesChoice, typer.Option(help="Which intermediate states to keep; auto: those that earn their keep.")
     ] = StatesChoice.AUTO,
+    adaptive: AdaptiveOption = None,
     buckets: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Parts to divide the join into. Default: one for each core.")
     ] = None,
@@ -100,7 +109,7 @@ def run(
     Ctrl-C stops it after the batch at hand (exit code 0; with --once 130, for
     not everything was read). Run it again with the same checkpoint, and it goes
     on where it was: no result is lost or doubled in a directory of files.
-    `thalweg control` changes the plan meanwhile.
+    `thalweg control` changes the plan meanwhile, `thalweg explain --live` shows it.
 
     \b
     Example:
@@ -130,7 +139,13 @@ def run(
         from thalweg.options import Options
 
         text, name = choose(report.read_script(file), query)
-        options = Options(plan=plan, states=states.value, buckets=buckets, idle_timeout=idle_timeout)
+        options = Options(
+            plan=plan,
+            states=states.value,
+            buckets=buckets,
+            idle_timeout=idle_timeout,
+            adaptive=adaptivity(adaptive),
+        )
         pace = _pace(trigger, once=once)
         into = parse_sink(sink)
         streams = {stream: Stream(given, times[stream], lags[stream]) for stream, given in sources.items()}

@@ -38,7 +38,7 @@ from thalweg.engine.snapshot import Mismatch, Restoration, Snapshot
 if TYPE_CHECKING:
     from thalweg.engine.bucket import Bucket
 
-FORMAT = 1
+FORMAT = 2
 """The version of everything in a directory; raised whenever a class changes what its ``__image__`` means."""
 _STAMP = "stamp"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")

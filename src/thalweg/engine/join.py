@@ -22,6 +22,7 @@ from thalweg.engine.layout import StreamLayout, layouts, row_numbers
 from thalweg.engine.memory import Memory
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.program import Programs, Rank, compile_programs
+from thalweg.plan.sampling import spread
 from thalweg.plan.tree import Node, Plan
 
 _FIRST_CAPACITY = 1 << 10
@@ -41,6 +42,30 @@ class StoreSize:
     tuples: int
     live_keys: int | None
     bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class WindowGlimpse:
+    """Some of the tuples that a base window holds and that can still be in a result.
+
+    Attributes:
+        words: those taken, as rows of the stream's layout.
+        held: how many there are, about (exactly, where all were taken).
+        arrived: how many tuples have ever come into the window.
+
+    """
+
+    words: k.Int64s
+    held: float
+    arrived: int
+
+
+@dataclass(frozen=True, slots=True)
+class Glimpse:
+    """A look into every base window, at the time up to which tuples were processed (NEVER before the first)."""
+
+    time: int
+    windows: tuple[WindowGlimpse, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +265,24 @@ class JoinEngine:
             held = self._window(stream)[np.arange(row[k.S_OLDEST], row[k.S_NEXT]) & row[k.S_MASK], k.ROW]
             rows.append(int(row_numbers(held).min(initial=np.iinfo(np.int64).max)))
         return rows
+
+    def glimpse(self, most: int) -> Glimpse:
+        """A look at up to ``most`` tuples of every base window: it takes the same time whatever they hold."""
+        time = int(self._frames.registers[k.R_WATERMARK])
+        windows = []
+        for stream, layout in enumerate(self.layouts):
+            row = self._streams[stream]
+            oldest, following = int(row[k.S_OLDEST]), int(row[k.S_NEXT])
+            words = self._window(stream)[spread(oldest, following, most) & int(row[k.S_MASK])]
+            joining = words[:, k.ROW] >= 0
+            if layout.rows:
+                joining &= words[:, layout.width + k.ALIVE] == k.JOINING
+            elif layout.lifetime < FOREVER:
+                joining &= words[:, k.T] > time - layout.lifetime
+            taken = words[joining, : layout.width]
+            held = (following - oldest) * len(taken) / max(1, len(words))
+            windows.append(WindowGlimpse(taken, held, following - int(row[k.S_RENUMBERED])))
+        return Glimpse(time, tuple(windows))
 
     def sizes(self) -> list[StoreSize]:
         """What every base window and kept state holds."""
@@ -476,6 +519,7 @@ class JoinEngine:
         renumbered = np.arange(first, first + len(alive))
         window[renumbered & row[k.S_MASK]] = tuples
         row[k.S_OLDEST], row[k.S_NEXT] = first, first + len(alive)
+        row[k.S_RENUMBERED] += len(alive)
         k.rejoin_partitions(self._memory.words, self._tables, stream, self._partitions[stream])
         for index in holding:
             component = k.COMPONENTS + sorted(self._nodes[index]).index(stream)

@@ -20,6 +20,9 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from thalweg.adapt.controller import Controller
+from thalweg.adapt.decision import plan_label
+from thalweg.adapt.history import History
 from thalweg.cql.query import Query, RangeWindow
 from thalweg.engine.batch import Batch
 from thalweg.engine.bucket import Bucket, open_bucket
@@ -29,12 +32,13 @@ from thalweg.engine.join import Work
 from thalweg.engine.kernels.join import Int64s
 from thalweg.engine.sampling import SAMPLE_ROWS, sample
 from thalweg.errors import CheckpointError, ThalwegError
-from thalweg.options import States
+from thalweg.options import Adaptivity, States
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.partitioning import Partitioning
+from thalweg.plan.plan_json import plan_from_json, plan_to_json
 from thalweg.plan.search import rank
 from thalweg.plan.statistics import Statistics
-from thalweg.plan.tree import Plan, TreePlan, format_plan, parse_plan
+from thalweg.plan.tree import Plan, format_plan
 from thalweg.planning import plan_for
 from thalweg.spark.commands import parse_command
 from thalweg.spark.compatibility import Description, obstacles
@@ -48,7 +52,7 @@ FORMAT = 1
 _PART_BYTES = 1 << 26
 """How large a blob of results is, about."""
 
-PHASES = ("decode", "probe", "emit", "log", "rebuild")
+PHASES = ("decode", "probe", "emit", "log", "adapt", "rebuild")
 
 
 class Log(Protocol):
@@ -77,6 +81,7 @@ class Spec:
         idle_timeout: see :class:`Watermarks`.
         plan: the initial plan as text, if the user gave one.
         states: which states to keep.
+        adaptive: by which settings the plan adapts; None: it does not.
         late_directory: where rows that were kept out are put; None: they are only counted.
         described: what a checkpoint remembers of the query.
 
@@ -90,6 +95,7 @@ class Spec:
     idle_timeout: int | None
     plan: str | None
     states: States
+    adaptive: Adaptivity | None
     late_directory: Path | None
     described: Description
 
@@ -149,6 +155,8 @@ class Resident:
         self._batch = 0
         self._plan: Plan | None = None
         self._bucket: Bucket | None = None
+        self._controller: Controller | None = None
+        self._history = History(spec.query.aliases)
         self._chunks: list[Chunk] = []
         self._rows = [0] * len(spec.query.streams)
         self._marks = Watermarks(spec.lateness, spec.idle_timeout)
@@ -175,6 +183,8 @@ class Resident:
                 resident._replay({c.stream: tables[batch, c.stream] for c in parts}, parts[0].watermark, batch)
             # Batches without rows may have moved time on.
             resident._replay({}, resident._watermark, known["batch"])
+        if resident._controller is not None:
+            resident._controller.start_over(resident.bucket)
         resident._rebuilds = 1
         resident._seconds["rebuild"] = time.perf_counter() - started
         return resident
@@ -211,11 +221,25 @@ class Resident:
         self.token, self._batch, self._ended = known["token"], known["batch"], known["ended"]
         self.checkpoint, self._since = known["checkpoint"], known["since"]
         self._wakes = known["run"] != self.spec.identity
-        self._plan = _plan_from_json(known["plan"], self.spec.query.aliases)
+        self._plan = None if known["plan"] is None else plan_from_json(known["plan"], self.spec.query.aliases)
+        self._recall_controller(known)
         self._marks.restore(known["marks"])
         self._rows = list(known["rows"])
         self._chunks = [Chunk(*chunk) for chunk in known["chunks"]]
         return known
+
+    def _recall_controller(self, known: Mapping[str, Any]) -> None:
+        """What the record says about past and future plans; a checkpoint of an older version says nothing."""
+        spec, plan = self.spec, self._plan
+        if "history" in known:
+            self._history.restore(known["history"])
+        if plan is None or spec.adaptive is None:
+            return
+        if known.get("controller") is not None:
+            self._controller = Controller.from_json(spec.query, plan, spec.states, spec.adaptive, known["controller"])
+        else:
+            assumed = Statistics.default(spec.query)
+            self._controller = Controller(spec.query, plan, assumed, spec.states, spec.adaptive, chosen=False)
 
     def _load(self, chunks: Sequence[Chunk], tables: Mapping[tuple[int, int], pa.Table]) -> bool:
         """Put the rows of all chunks into the windows at once, if the bucket can do that."""
@@ -250,7 +274,8 @@ class Resident:
 
     def _open(self) -> None:
         query = self.spec.query
-        self._bucket = open_bucket(query, self._plan, rank(JoinGraph.of(query), Statistics.default(query)))
+        assumed = rank(JoinGraph.of(query), Statistics.default(query))
+        self._bucket = open_bucket(query, self._plan, assumed if self._controller is None else self._controller.rank)
 
     @property
     def bucket(self) -> Bucket:
@@ -266,6 +291,19 @@ class Resident:
         statistics = Statistics.measure(query, sample(query, beginnings))
         self._plan = plan_for(query, statistics, self.spec.plan, self.spec.states)
         self._bucket = open_bucket(query, self._plan, rank(JoinGraph.of(query), statistics))
+        if self._plan is None:
+            return
+        is_written = self.spec.plan is not None
+        self._begin_period("as the user wrote it" if is_written else "chosen for the first rows")
+        if self.spec.adaptive is not None:
+            self._controller = Controller(
+                query, self._plan, statistics, self.spec.states, self.spec.adaptive, chosen=not is_written
+            )
+
+    def _begin_period(self, reason: str) -> None:
+        """Another plan runs from now on: write it down."""
+        if self._plan is not None:
+            self._history.begin(self._batch, plan_label(self._plan, self.spec.query.aliases), reason)
 
     def _beginning(self, stream: int, table: pa.Table | None) -> tuple[pa.Table, Int64s, int]:
         """The first rows of a stream in time order, their times, and how many rows there are."""
@@ -306,6 +344,10 @@ class Resident:
         with clock("probe"):
             self._take(tables, watermark, self._batch)
             answers = list(self._answers(watermark))
+        decisions = []
+        if self._controller is not None:
+            with clock("adapt"):
+                decisions = self._adapt(self._controller)
         with clock("emit"):
             results = [blob(part) for table in answers for part in _in_parts(table)]
         with clock("log"):
@@ -318,9 +360,18 @@ class Resident:
             "late": late,
             "bad": arriving.bad,
             "refused": refused,
+            "decisions": decisions,
         }
         kept_out = late_rows + [(stream, NO_TIME, body) for stream, body in arriving.rejected]
         return Outcome(self._batch - 1, results, kept_out, self._record(), self._measure(metrics))
+
+    def _adapt(self, controller: Controller) -> list[dict[str, Any]]:
+        """Let the controller decide about the plan; says what it has decided."""
+        before = len(controller.decisions)
+        if controller.consider(self.bucket):
+            self._plan = controller.plan
+            self._begin_period(controller.decisions[-1].reason)
+        return [decision.to_json() for decision in controller.decisions[before:]]
 
     def _decode(self, arriving: Arriving) -> tuple[dict[int, pa.Table], dict[int, int], list[KeptOut]]:
         """The rows that came in time, by stream; how many were late, and those rows if they are wanted."""
@@ -358,6 +409,8 @@ class Resident:
             if command["command"] == "end":
                 self._ended = True
                 return None
+            if command["command"] == "adapt":
+                return self._release()
             states = command.get("states") or self.spec.states
             plan = plan_for(query, Statistics.default(query), command["plan"], states)
         except ThalwegError as error:
@@ -365,6 +418,19 @@ class Resident:
         if plan is not None:
             self._plan = plan
             self.bucket.transition(plan, rank(JoinGraph.of(query), Statistics.default(query)))
+            self._begin_period("by command")
+            if self._controller is not None:
+                self._controller.follow(plan, Statistics.default(query), hold=True)
+        return None
+
+    def _release(self) -> str | None:
+        """Let the plan adapt again; if it never did, says why."""
+        if self._controller is None:
+            return (
+                f"query '{self.spec.query.name}' does not adapt: it has no plan, or runs with adaptive=False or a plan "
+                "of its user. Start it with adaptive=thalweg.Adaptivity()."
+            )
+        self._controller.release()
         return None
 
     def _take(self, tables: Mapping[int, pa.Table], watermark: int, batch: int) -> None:
@@ -430,7 +496,9 @@ class Resident:
                 "checkpoint": self.checkpoint,
                 "since": self._since,
                 "batch": self._batch,
-                "plan": _plan_to_json(self._plan, self.spec.query.aliases),
+                "plan": None if self._plan is None else plan_to_json(self._plan, self.spec.query.aliases),
+                "controller": None if self._controller is None else self._controller.to_json(),
+                "history": self._history.to_json(),
                 "chunks": [astuple(chunk) for chunk in self._chunks],
                 "rows": self._rows,
                 "marks": self._marks.to_json(),
@@ -443,7 +511,12 @@ class Resident:
         sizes = self.bucket.sizes()
         streams = [size for size in sizes if len(size.node) == 1]
         work = self.bucket.work
+        self._history.update(sum(counts["tuples"].values()), sizes)
+        history = self._history.to_json()
         measured = counts | {
+            "bucket": self._number,
+            "plan_changes": history["changes"],
+            "history": history["periods"],
             "watermark": self._marks.watermark,
             "plan": None if self._plan is None else format_plan(self._plan, self.spec.query.aliases),
             "state_tuples": sum(size.tuples for size in streams),
@@ -511,17 +584,3 @@ class _Clock:
         started = time.perf_counter()
         yield
         self._seconds[phase] += time.perf_counter() - started
-
-
-def _plan_to_json(plan: Plan | None, aliases: Sequence[str]) -> dict[str, Any] | None:
-    if plan is None:
-        return None
-    kept = [sorted(node) for node in plan.kept] if isinstance(plan, TreePlan) else []
-    return {"text": format_plan(plan, aliases), "kept": sorted(kept)}
-
-
-def _plan_from_json(known: Mapping[str, Any] | None, aliases: Sequence[str]) -> Plan | None:
-    if known is None:
-        return None
-    plan = parse_plan(known["text"], aliases)
-    return TreePlan(plan.tree, frozenset(map(frozenset, known["kept"]))) if isinstance(plan, TreePlan) else plan
