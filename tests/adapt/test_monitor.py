@@ -14,7 +14,6 @@ from thalweg.arrivals import arrivals, slices
 from thalweg.cql import Source, bind
 from thalweg.engine.batch import Batch
 from thalweg.engine.bucket import Bucket, open_bucket
-from thalweg.engine.join import Work
 from thalweg.plan import JoinGraph, Statistics, choose_plan
 from thalweg.plan.sampling import Tally
 
@@ -34,7 +33,7 @@ def watched(text: str, tables: dict[str, pa.Table], memory: float = 0.7) -> tupl
             pass
         for _ in bucket.settle(watermark):
             pass
-        monitor.look(bucket.glimpse(LOOK_ROWS), Work(1, 2, 3, 4, 5, 6))
+        monitor.look(bucket.glimpse(LOOK_ROWS), (1, 2, 3, 4, 5, 6))
     return monitor, bucket, graph
 
 

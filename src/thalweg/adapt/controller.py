@@ -13,7 +13,7 @@ Invariant
     Decisions depend on the input alone, never on a clock. The answer does not depend on decisions at all.
 
 Cost
-    Looks and searches are paid out of purses, into which every tuple's work puts a share (``overhead``), so they take
+    Looks and searches are paid out of a purse, into which every tuple's work puts a share (``overhead``), so they take
     no more than that share of the time whatever the query, to the accuracy of their prices. Where no
     order of probes could matter (a straight join) nothing is looked at.
 """
@@ -26,13 +26,12 @@ from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 from thalweg.adapt.decision import Action, Decision, plan_label
-from thalweg.adapt.experience import Experience
+from thalweg.adapt.experience import SHARED, Experience
 from thalweg.adapt.monitor import LOOK_ROWS, NO_WORK, Monitor
 from thalweg.adapt.purse import Purse, look_price, search_price
 from thalweg.adapt.weighing import Prices, drift, transition_price
 from thalweg.cql.query import Query
 from thalweg.engine.bucket import Bucket
-from thalweg.engine.join import Work
 from thalweg.options import Adaptivity, States
 from thalweg.plan.cost import plan_cost, programs_cost
 from thalweg.plan.estimator import clearly_less
@@ -110,9 +109,11 @@ class Controller:
         self._settings = settings
         self._monitor = Monitor(query, settings.memory)
         self._experience = Experience()
-        self._looking, self._searching = Purse(look_price(self._graph)), Purse(search_price(self._graph))
+        self._look_price, self._search_price = look_price(self._graph), search_price(self._graph)
+        self._purse = Purse(self._look_price, self._look_price + self._search_price)
+        self._is_saving = False
         self._seen = NO_WORK
-        self._unlooked = [0] * len(astuple(NO_WORK))
+        self._unlooked = NO_WORK
         self._next_look = settings.period
         self._looks = 0
         self._reference = _Reference(0.0, statistics) if chosen else None
@@ -140,11 +141,8 @@ class Controller:
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is nothing to decide: someone holds the plan, or no order could matter.
-
-        A straight join looks into every window once per tuple, in whatever order.
-        """
-        return self._is_held or self._graph.streams < 3 or (self._graph.straight and isinstance(self.plan, LinearPlan))
+        """Whether no other plan could be better: a straight join looks into every window once, in whatever order."""
+        return self._graph.streams < 3 or (self._graph.straight and isinstance(self.plan, LinearPlan))
 
     def follow(self, plan: Plan, statistics: Statistics, *, hold: bool = False) -> None:
         """Someone else has changed the plan; with ``hold``, it stays until :meth:`release`."""
@@ -161,21 +159,24 @@ class Controller:
 
     def start_over(self, bucket: Bucket) -> None:
         """The bucket was built anew: its counters begin again, and what was learned stays."""
-        self._seen = bucket.work
+        self._seen = bucket.work.counts
         self._monitor.start_over(bucket.glimpse(0))
 
     # -- Looking ------------------------------------------------------------------------
 
     def consider(self, bucket: Bucket) -> bool:
         """Look, search and change, each if it is due; says whether the plan has changed."""
-        self._count(bucket.work)
-        if self.is_idle or self.position < self._next_look or not self._looking.suffices:
+        if self.is_idle:
             return False
-        self._looking.pay()
+        self._count(bucket.work.counts)
+        price = self._look_price + (self._search_price if self._is_saving else 0.0)
+        if self._is_held or self.position < self._next_look or self._purse.held < price:
+            return False
+        self._purse.pay(self._look_price)
         self._next_look = self.position + self._settings.period
         self._looks += 1
-        self._monitor.look(bucket.glimpse(LOOK_ROWS), Work(*self._unlooked))
-        self._unlooked = [0] * len(self._unlooked)
+        self._monitor.look(bucket.glimpse(LOOK_ROWS), self._unlooked)
+        self._unlooked = NO_WORK
         view = self._view()
         other = self._decide(view)
         if other is None:
@@ -186,15 +187,13 @@ class Controller:
         self._cooling = self._settings.cool_down
         return True
 
-    def _count(self, work: Work) -> None:
-        """Put a share of the work done since the last call into the purses."""
-        done = [now - before for now, before in zip(astuple(work), astuple(self._seen), strict=True)]
+    def _count(self, work: tuple[int, ...]) -> None:
+        """Put a share of the work done since the last call into the purse."""
+        done = [now - before for now, before in zip(work, self._seen, strict=True)]
         self._seen = work
         self.position += done[0]
-        self._unlooked = [old + new for old, new in zip(self._unlooked, done, strict=True)]
-        share = self._settings.overhead / 2 * self._prices.total(done)
-        self._looking.put(share)
-        self._searching.put(share)
+        self._unlooked = tuple(old + new for old, new in zip(self._unlooked, done, strict=True))
+        self._purse.put(self._settings.overhead * self._prices.total(done))
 
     def _view(self) -> _View:
         statistics = self._monitor.statistics()
@@ -216,9 +215,10 @@ class Controller:
         if self._pending is not None:
             return self._weigh(view, self._alternative(self._pending, view), "")
         cause = self._cause(view)
-        if cause is None or not self._searching.suffices:
+        self._is_saving = cause is not None and self._purse.held < self._search_price
+        if cause is None or self._is_saving:
             return None
-        self._searching.pay()
+        self._purse.pay(self._search_price)
         self._reference = _Reference(view.bias, view.statistics)
         best = self._best(view)
         if not clearly_less(best.cost, view.predicted):
@@ -238,8 +238,14 @@ class Controller:
         return f"the streams moved by {math.expm1(moved):.0%}" if moved >= bound else None
 
     def _best(self, view: _View) -> _Alternative:
-        """The cheapest of what the search finds and what has run before."""
-        plans = [choose_plan(self._graph, view.statistics, self._states), *self._experience.plans]
+        """The cheapest of what the search finds and what has run before.
+
+        If the model knows nothing of what makes the running plan so dear, plans of other kinds may be spared it.
+        """
+        kinds: list[States] = [self._states]
+        if self._states == "auto" and view.bias > SHARED:
+            kinds += ["none", "all"]
+        plans = [choose_plan(self._graph, view.statistics, kind) for kind in kinds] + self._experience.plans
         return min((self._alternative(plan, view) for plan in plans), key=lambda each: each.cost)
 
     def _alternative(self, plan: Plan, view: _View) -> _Alternative:
@@ -308,9 +314,10 @@ class Controller:
         return {
             "monitor": self._monitor.to_json(),
             "experience": self._experience.to_json(aliases),
-            "purses": [self._looking.held, self._searching.held],
+            "purse": self._purse.held,
+            "saving": self._is_saving,
             "prices": astuple(self._prices),
-            "seen": astuple(self._seen),
+            "seen": self._seen,
             "unlooked": self._unlooked,
             "next_look": self._next_look,
             "looks": self._looks,
@@ -333,9 +340,9 @@ class Controller:
         self = Controller(query, plan, statistics_from_json(known["ranked_by"]), states, settings)
         self._monitor.restore(known["monitor"])
         self._experience = Experience.from_json(known["experience"], query.aliases)
-        self._looking.held, self._searching.held = known["purses"]
+        self._purse.held, self._is_saving = known["purse"], known["saving"]
         self._prices = Prices(*known["prices"])
-        self._seen, self._unlooked = Work(*known["seen"]), list(known["unlooked"])
+        self._seen, self._unlooked = tuple(known["seen"]), tuple(known["unlooked"])
         self._next_look, self._looks = known["next_look"], known["looks"]
         reference, pending = known["reference"], known["pending"]
         self._reference = None if reference is None else _Reference(reference[0], statistics_from_json(reference[1]))

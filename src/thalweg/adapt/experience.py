@@ -1,7 +1,7 @@
 """How far off the cost model was, for each of the last plans that ran.
 
-The model takes streams for independent and values for equally frequent. Where they are not, all its estimates for a plan
-err alike, look after look; the *bias* of a plan is the logarithm of observed over predicted cost.
+The model takes streams for independent and values for equally frequent. Where they are not, its estimates for a
+plan err alike, look after look; the *bias* of a plan is the logarithm of observed over predicted cost.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ _PLANS = 4
 """Plans that are remembered: the running one, and some to go back to."""
 _LOOKS = 200
 """For how many looks: then the streams may have become others."""
+
+SHARED = math.log(2)
+"""The bias up to which all plans are taken to err alike; what goes beyond is taken for a plan's own misfortune."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +49,10 @@ class Experience:
     def correction(self, plan: Plan, bias: float) -> float:
         """What a predicted cost is to be multiplied with to compare it with that of a plan which has this bias.
 
-        Of a plan that has never run, nothing better is known than that the model errs as it does for the other.
+        Of a plan that has never run it is assumed that the model errs as it does for the other, up to a point.
         """
         known = [lesson.bias for lesson in self._lessons if lesson.plan == plan]
-        return math.exp(known[0] - bias) if known else 1.0
+        return math.exp((known[0] if known else min(bias, SHARED)) - bias)
 
     def to_json(self, aliases: Sequence[str]) -> list[Any]:
         return [[plan_to_json(lesson.plan, aliases), lesson.bias, lesson.look] for lesson in self._lessons]

@@ -7,8 +7,7 @@ estimated from it: shares of pairs, tuples, time and work each fade by the same 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import astuple
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,7 @@ LOOK_ROWS = 1_000
 thousand keys, and comparing them takes some tens of microseconds."""
 
 
-NO_WORK = Work(0, 0, 0, 0, 0, 0)
+NO_WORK = Work(0, 0, 0, 0, 0, 0).counts
 
 
 class Faded:
@@ -64,15 +63,15 @@ class Monitor:
             {(a, b): Faded() for a in sorted(c.members) for b in sorted(c.members) if a <= b} for c in query.classes
         ]
         self._thetas = [Faded() for _ in query.thetas]
-        self._work = [0.0] * len(astuple(NO_WORK))
+        self._work = [0.0] * len(NO_WORK)
         # The last look, which the next one is compared with.
         self._began = self._time = NEVER
         self._arrivals = [0] * n
 
     # -- Looking ------------------------------------------------------------------------
 
-    def look(self, glimpse: Glimpse, work: Work) -> None:
-        """Take in what the windows show, and the work done since the last look."""
+    def look(self, glimpse: Glimpse, work: Sequence[int]) -> None:
+        """Take in what the windows show, and the work done since the last look, as :attr:`Work.counts`."""
         memory = self._memory
         self._count_arrivals(glimpse)
         for stream, window in enumerate(glimpse.windows):
@@ -86,7 +85,7 @@ class Monitor:
         for theta, predicate in enumerate(self._query.thetas):
             left, right = (samples[side.stream].operands[theta] for side in (predicate.left, predicate.right))
             self._thetas[theta].add(sampling.satisfaction(predicate, [left], [right]), memory)
-        self._work = [memory * old + new for old, new in zip(self._work, astuple(work), strict=True)]
+        self._work = [memory * old + new for old, new in zip(self._work, work, strict=True)]
 
     def _count_arrivals(self, glimpse: Glimpse) -> None:
         came = [window.arrived - before for window, before in zip(glimpse.windows, self._arrivals, strict=True)]
@@ -111,7 +110,7 @@ class Monitor:
 
     @property
     def work(self) -> tuple[float, ...]:
-        """Average counts, in the order of :class:`Work`."""
+        """Average counts, in the order of :attr:`Work.counts`."""
         return tuple(self._work)
 
     def statistics(self) -> Statistics:

@@ -46,7 +46,7 @@ class Prices:
         )
 
     def total(self, work: Sequence[float]) -> float:
-        """The cost of counts in the order of :class:`thalweg.engine.join.Work`.
+        """The cost of counts in the order of :attr:`thalweg.engine.join.Work.counts`.
 
         Completions have no price of their own: what they probe and store is counted there.
         """

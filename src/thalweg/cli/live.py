@@ -1,4 +1,4 @@
-"""What a running query leaves word of, for ``thalweg explain --live``: the plans of its buckets, and why they changed."""
+"""What a running query leaves word of for ``thalweg explain --live``: the plans of its buckets."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ _UNKNOWN_TIME = -(1 << 62)
 class BatchReport:
     """One batch; ``late`` and ``bad`` count the rows kept out, by alias.
 
-    ``tuples`` is what the base windows hold after it, ``entries`` what the kept states hold; ``histories`` are the plans
-    of every bucket (``App.plan_history``).
+    ``tuples`` is what the base windows hold after it, ``entries`` what the kept states hold; ``histories`` are the
+    plans of every bucket (``App.plan_history``).
     """
 
     number: int

@@ -92,6 +92,11 @@ class Work:
     completions: int
     results: int
 
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """All of them, in this order."""
+        return (self.tuples, self.probes, self.candidates, self.stored, self.completions, self.results)
+
 
 class JoinEngine:
     """Runs one query's joins under a plan that may change between any two tuples.
