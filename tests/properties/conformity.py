@@ -13,7 +13,7 @@ from tests.oracle import cols, expected, normalised_table
 from thalweg.errors import BindError
 
 EAGER = thalweg.Adaptivity(
-    period=1, overhead=1e9, memory=0.2, deviation=0, gain=0, horizon=10**15, persistence=1, cool_down=0
+    period=3, overhead=1e9, memory=0.2, deviation=0, gain=0, horizon=10**15, persistence=1, cool_down=0
 )
 """Settings under which a plan changes whenever another one looks the least bit better."""
 
