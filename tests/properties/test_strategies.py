@@ -102,8 +102,8 @@ ALWAYS = {
 }
 WINDOWS = {"Rows", "partition by", "unbounded", "Now"}
 THETA = {"distance", "Between", "<", "<=", ">", ">=", "<>"}
-LINKS = {"=", "<=>", "linear", "left-deep"}
-CHANGES = {"transition at 0", "two transitions at once", "linear", "left-deep", "bushy"}
+LINKS = {"=", "<=>", "linear", "left-deep", "eager"}
+CHANGES = {"transition at 0", "two transitions at once", "linear", "left-deep", "bushy", "eager"}
 OUTPUTS = {"istream", "dstream"}
 SPECIAL: dict[str, set[str]] = {
     "one_class": {"window clause", "star", "Either", "bushy", "6 items", *LINKS},

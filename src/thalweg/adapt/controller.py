@@ -21,7 +21,7 @@ Cost
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from typing import Any
 
@@ -50,11 +50,15 @@ _LOG_REMEMBERED = 16
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """What a look has shown: the streams, and what a tuple costs under the running plan, as predicted and observed."""
+    """What a look has shown: the streams, and what a tuple costs under the running plan.
+
+    ``predicted`` and ``observed`` are averages over the same looks, ``recent`` is what was observed since the last.
+    """
 
     statistics: Statistics
     predicted: float
     observed: float
+    recent: float
 
     @property
     def bias(self) -> float:
@@ -176,8 +180,8 @@ class Controller:
         self._next_look = self.position + self._settings.period
         self._looks += 1
         self._monitor.look(bucket.glimpse(LOOK_ROWS), self._unlooked)
+        view = self._view(self._unlooked)
         self._unlooked = NO_WORK
-        view = self._view()
         other = self._decide(view)
         if other is None:
             return False
@@ -195,12 +199,12 @@ class Controller:
         self._unlooked = tuple(old + new for old, new in zip(self._unlooked, done, strict=True))
         self._purse.put(self._settings.overhead * self._prices.total(done))
 
-    def _view(self) -> _View:
+    def _view(self, recent: Sequence[int]) -> _View:
         statistics = self._monitor.statistics()
         predicted = programs_cost(self._programs, self._graph, statistics)
         self._prices = Prices.of(predicted)
-        work = self._monitor.work
-        return _View(statistics, predicted.per_tuple, self._prices.total(work) / work[0])
+        observed, lately = (self._prices.total(work) / work[0] for work in (self._monitor.work, recent))
+        return _View(statistics, predicted.per_tuple, observed, lately)
 
     # -- Deciding -----------------------------------------------------------------------
 
@@ -209,7 +213,7 @@ class Controller:
         if self._cooling:
             self._cooling -= 1
             if not self._cooling:
-                self._note_outcome(view.observed)
+                self._note_outcome(view.recent)
             return None
         self._experience.learn(self.plan, view.bias, self._looks)
         if self._pending is not None:
@@ -294,7 +298,7 @@ class Controller:
                 predicted_before=None if view is None else view.predicted,
                 predicted_after=None if other is None else other.cost,
                 price=None if other is None else other.price,
-                observed_before=None if view is None else view.observed,
+                observed_before=None if view is None else view.recent,
             )
         )
         del self.decisions[:-_LOG]

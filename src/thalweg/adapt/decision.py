@@ -23,7 +23,7 @@ class Decision:
         to: the other plan, if one was considered.
         predicted_before, predicted_after: what the two are expected to cost from now on.
         price: what the change is expected to cost, in nanoseconds, mostly for completing states.
-        observed_before: what the work that was done cost, at the time of the decision.
+        observed_before: what the work since the last look cost.
         observed_after: of a change, what the new plan's work cost when it had settled.
 
     """
