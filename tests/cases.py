@@ -148,7 +148,7 @@ class Case(Spec):
     ``where`` holds the conjuncts. With ``minus`` the query is an EXCEPT: the first item
     with the list ``select``, minus each further item with its list of ``minus``; ``by``
     is its CORRESPONDING BY list. ``join_style`` and ``wrap`` choose between ways to write
-    the same query.
+    the same query. ``eager``: the plan adapts, at the slightest sign.
     """
 
     streams: tuple[Stream, ...]
@@ -169,6 +169,7 @@ class Case(Spec):
     migration: str = "jisc"
     lateness: int | None = None
     transitions: tuple[tuple[int, str], ...] = ()
+    eager: bool = False
 
     def source(self, item: Item) -> Stream:
         return next(stream for stream in self.streams if stream.name == item.stream)

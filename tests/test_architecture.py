@@ -13,7 +13,7 @@ import thalweg
 
 ROOT = Path(thalweg.__file__).parent
 
-ROOMS = ["core", "cql", "plan", "engine", "replay", "spark", "experiments", "cli"]
+ROOMS = ["core", "cql", "plan", "engine", "adapt", "replay", "spark", "experiments", "cli"]
 """From the top of the house to its ground floor: a room may use those before it."""
 
 HOMES = {
@@ -25,6 +25,7 @@ HOMES = {
     "cql": "cql",
     "plan": "plan",
     "engine": "engine",
+    "adapt": "adapt",
     "arrivals": "replay",
     "planning": "replay",
     "replayer": "replay",

@@ -129,6 +129,26 @@ def test_options_that_do_not_exist_or_fit() -> None:
     alone = "option memory_limit makes keys absent, which goes with migration jisc, not moving_state"
     fails(OptionError, alone, options={"memory_limit": "64 MB", "migration": "moving_state"})
     fails(OptionError, "option batch_size is a number of tuples, at least 1, not 0", options={"batch_size": 0})
+    fails(
+        OptionError,
+        "option adaptive is True, False or thalweg.Adaptivity(...), not 'yes'",
+        options={"adaptive": "yes"},
+    )
+    fails(
+        OptionError,
+        "unknown setting of adaptive 'perod'. Did you mean 'period'?",
+        options={"adaptive": {"perod": 1}},
+    )
+    fails(
+        OptionError,
+        "setting period of adaptive is a number, at least 1, not 0",
+        options={"adaptive": {"period": 0}},
+    )
+    fails(
+        OptionError,
+        "setting gain of adaptive is a share, at least 0 and less than 1, not 1.5",
+        options={"adaptive": {"gain": 1.5}},
+    )
     with pytest.raises(OptionError, match="option lateness is '2 fortnights': unknown unit of time 'fortnights'"):
         run(TEXT, STREAMS, options={"lateness": "2 fortnights"})
 

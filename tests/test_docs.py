@@ -64,7 +64,7 @@ def test_links_and_named_files_exist(path: Path) -> None:
     text = path.read_text()
     for target in re.findall(r"\]\(([^)#:]+)\)", text):
         assert (path.parent / target).exists(), target
-    for name in re.findall(r"`((?:engine|plan|cql|cli|experiments|spark)/[\w/]+\.py)`", text):
+    for name in re.findall(r"`((?:engine|plan|adapt|cql|cli|experiments|spark)/[\w/]+\.py)`", text):
         assert (ROOT / "src" / "thalweg" / name).exists(), name
     for room in re.findall(r"`thalweg\.(\w+)`", text):
         known = (ROOT / "src" / "thalweg" / room).exists() or (ROOT / "src" / "thalweg" / f"{room}.py").exists()

@@ -27,11 +27,69 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMG]?B|)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
+class Adaptivity:
+    """When a running join looks at itself, searches another plan, and changes to it (:mod:`thalweg.adapt`).
+
+    Nothing here depends on a clock: work is counted, and priced by the planner's cost model, so the same input
+    leads to the same changes.
+
+    Attributes:
+        period: tuples between two looks, at least. Fewer than a batch, so that a look may follow each.
+        overhead: the share of the join's own work that looks and searches may cost together. One or two in a hundred
+            cannot be felt, and let a join of a few streams look several times in every second that it is busy.
+        memory: how much of the averages a new look leaves of the old: with 0.7 they cover about the last
+            three looks, few enough to follow a change, enough to smooth bursts.
+        deviation: by what share the observed cost, or what is known of the streams, must have moved since plans
+            were last compared for another search. Samples alone move by a tenth or so.
+        gain: the share of the cost that another plan must be expected to save. The cost model is not
+            better than this.
+        horizon: over how many tuples the gain must pay for the change, that is, for the states that
+            have to be completed: about a second's worth for one core.
+        persistence: in how many looks in a row the gain must be seen, so that a burst moves nothing.
+        cool_down: looks after a change before another one is thought of: states complete, and costs settle.
+
+    >>> Adaptivity(period=1_000).gain
+    0.1
+
+    """
+
+    period: int = 10_000
+    overhead: float = 0.015
+    memory: float = 0.7
+    deviation: float = 0.25
+    gain: float = 0.1
+    horizon: int = 1_000_000
+    persistence: int = 3
+    cool_down: int = 5
+
+    def __post_init__(self) -> None:
+        _at_least("period", self.period, 1)
+        _at_least("horizon", self.horizon, 0)
+        _at_least("persistence", self.persistence, 1)
+        _at_least("cool_down", self.cool_down, 0)
+        _share("overhead", self.overhead, float("inf"))
+        _share("memory", self.memory, 1.0)
+        _share("deviation", self.deviation, float("inf"))
+        _share("gain", self.gain, 1.0)
+
+    @staticmethod
+    def of(value: object) -> bool | Adaptivity:
+        """What was given for ``adaptive``: yes, no, settings, or a mapping of their names."""
+        if isinstance(value, bool | Adaptivity):
+            return value
+        if isinstance(value, Mapping):
+            _check_names(value, Adaptivity, "setting of adaptive")
+            return Adaptivity(**value)
+        raise OptionError(f"option adaptive is True, False or thalweg.Adaptivity(...), not {value!r}")
+
+
+@dataclass(frozen=True, slots=True)
 class Options:
     """Settings of a run; every one has a default that needs no thought.
 
     Attributes:
-        plan: the initial plan as text, e.g. ``"((A B) C) D"``; None lets the planner pick.
+        plan: the plan as text, e.g. ``"((A B) C) D"``; None lets the planner pick. A plan that was written is kept,
+            unless ``adaptive`` has settings of its own.
         states: which intermediate states of a tree are kept: ``"all"`` (a pipeline), ``"none"``
             (an M-Join), or ``"auto"``: those that the cost model expects to earn their keep.
         migration: how a join changes its plan. ``"jisc"``: what the new plan lacks is computed when something asks
@@ -54,6 +112,9 @@ class Options:
             up to a power of two.
         idle_timeout: on Spark, how long a stream may say nothing before the others stop waiting for it
             (an interval text); None: for ever.
+        adaptive: whether the plan changes while it runs, whenever another one pays. True: unless the user wrote the
+            plan, or changes of it. :class:`Adaptivity`: in any case, with these settings. False: never. (Eddies follow
+            no plan for long, and are left alone.)
 
     >>> Options(states="all").states
     'all'
@@ -69,8 +130,10 @@ class Options:
     late_rows: Literal["count", "table"] = "count"
     buckets: int | None = None
     idle_timeout: str | None = None
+    adaptive: bool | Adaptivity = True
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "adaptive", Adaptivity.of(self.adaptive))
         _one_of("states", self.states, ("auto", "all", "none"))
         _one_of("migration", self.migration, get_args(Migration))
         _one_of("late_rows", self.late_rows, ("count", "table"))
@@ -102,13 +165,36 @@ class Options:
             return Options()
         if isinstance(value, Options):
             return value
-        known = [field.name for field in fields(Options)]
-        for name in value:
-            if name not in known:
-                close = difflib.get_close_matches(str(name), known, n=1)
-                hint = f"Did you mean '{close[0]}'?" if close else f"The options are {', '.join(known)}."
-                raise OptionError(f"unknown option '{name}'. {hint}")
+        _check_names(value, Options, "option")
         return Options(**value)
+
+    def adaptivity(self, *, written: bool) -> Adaptivity | None:
+        """The settings by which the plan adapts, if it does; ``written``: the user wrote the plan, or changes of it."""
+        if self.migration in ("cacq", "stairs", "stairs_jisc"):
+            return None
+        if isinstance(self.adaptive, Adaptivity):
+            return self.adaptive
+        return Adaptivity() if self.adaptive and not written else None
+
+
+def _check_names(given: Mapping[str, Any], settings: type[Options | Adaptivity], what: str) -> None:
+    known = [field.name for field in fields(settings)]
+    for name in given:
+        if name not in known:
+            close = difflib.get_close_matches(str(name), known, n=1)
+            hint = f"Did you mean '{close[0]}'?" if close else f"Known are {', '.join(known)}."
+            raise OptionError(f"unknown {what} '{name}'. {hint}")
+
+
+def _at_least(name: str, value: object, least: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise OptionError(f"setting {name} of adaptive is a number, at least {least}, not {value!r}")
+
+
+def _share(name: str, value: object, below: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < below:
+        most = "" if below == float("inf") else f" and less than {below:g}"
+        raise OptionError(f"setting {name} of adaptive is a share, at least 0{most}, not {value!r}")
 
 
 def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:

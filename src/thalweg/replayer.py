@@ -10,6 +10,8 @@ from typing import Any, get_args
 import pyarrow as pa
 
 from thalweg import cql as language
+from thalweg.adapt.controller import Controller
+from thalweg.adapt.decision import Decision
 from thalweg.arrivals import Arrivals, arrivals, slices
 from thalweg.cql.query import Query, StreamRef
 from thalweg.engine.batch import Batch
@@ -21,7 +23,7 @@ from thalweg.engine.payload import TablePayload
 from thalweg.errors import InputError, PlanError, QueryError
 from thalweg.intake import as_table
 from thalweg.options import Options
-from thalweg.plan.difference import AnyPlan, format_any
+from thalweg.plan.difference import AnyPlan, DifferencePlan, format_any
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.search import rank
 from thalweg.plan.statistics import Statistics
@@ -65,9 +67,10 @@ class Summary:
         bad: rows without an event time.
         states: base windows and kept states at the end of the input, before time ran out for their tuples.
         plans: the plans used.
+        decisions: what was decided about the plan while it ran, and why; nothing if it was not to adapt.
         seconds: wall time, without compiling.
         compile_seconds: spent on compiling kernels, or on loading them.
-        probes, stored, completions: work of the join.
+        probes, candidates, stored, completions: work of the join.
 
     """
 
@@ -79,9 +82,11 @@ class Summary:
     bad: dict[str, int]
     states: tuple[StateSize, ...]
     plans: tuple[PlanUse, ...]
+    decisions: tuple[Decision, ...]
     seconds: float
     compile_seconds: float
     probes: int
+    candidates: int
     stored: int
     completions: int
 
@@ -111,7 +116,8 @@ def replay(
         time: the event time column; or a mapping from streams to theirs. A stream whose time is None is a static
             relation: its rows came before everything and stay.
         options: :class:`thalweg.Options`, or a mapping of the same names.
-        transitions: (position, plan) pairs: plans to change to while it runs.
+        transitions: (position, plan) pairs: plans to change to while it runs. With these, or a plan in the options, the
+            plan does not change by itself, unless ``Options(adaptive=Adaptivity(...))`` says so.
 
     Returns:
         The results in time order.
@@ -194,6 +200,7 @@ class _Replay:
         ranked = rank(self.graph, self.statistics)
         bucket = open_bucket(self.query, plan, ranked, payloads, self.options.migration, self.options.memory_bytes)
         plans = [PlanUse(0, format_any(plan, self.query.aliases))]
+        self.controller = self._controller(plan)
         tables = list(self._tables(bucket, plans, progress))
         answer = pa.concat_tables([self.query.schema.empty_table(), *tables])
         work = bucket.work
@@ -208,13 +215,24 @@ class _Replay:
                 bad={alias: a.bad for alias, a in self.moving.items()},
                 states=self.states,
                 plans=tuple(plans),
+                decisions=() if self.controller is None else tuple(self.controller.decisions),
                 seconds=clock.perf_counter() - started,
                 compile_seconds=compile_seconds,
                 probes=work.probes,
+                candidates=work.candidates,
                 stored=work.stored,
                 completions=work.completions,
             ),
             self._late_rows(),
+        )
+
+    def _controller(self, plan: AnyPlan) -> Controller | None:
+        written = self.options.plan is not None or bool(self.switches)
+        settings = self.options.adaptivity(written=written)
+        if settings is None or isinstance(plan, DifferencePlan):
+            return None
+        return Controller(
+            self.query, plan, self.statistics, self.options.states, settings, chosen=self.options.plan is None
         )
 
     def _tables(self, bucket: Bucket, plans: list[PlanUse], progress: Progress | None) -> Iterator[pa.Table]:
@@ -236,6 +254,8 @@ class _Replay:
             if watermark == FOREVER:
                 break
             yield from bucket.settle(watermark)
+            if self.controller is not None and self.controller.consider(bucket):
+                plans.append(PlanUse(done, format_any(self.controller.plan, self.query.aliases)))
             if progress is not None:
                 progress(done, self.total)
         for position, text in switches:  # after the last tuple
@@ -250,6 +270,8 @@ class _Replay:
     def _switch(self, bucket: Bucket, plans: list[PlanUse], position: int, text: str) -> None:
         plan = self._plan(text)
         bucket.transition(plan, rank(self.graph, self.statistics))
+        if self.controller is not None and not isinstance(plan, DifferencePlan):
+            self.controller.follow(plan, self.statistics)
         plans.append(PlanUse(position, format_any(plan, self.query.aliases)))
 
     def _name(self, node: Node) -> str:

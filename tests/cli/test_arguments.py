@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import typer
 
-from thalweg.cli.arguments import named, switches, time_columns
+from thalweg.cli.arguments import adaptivity, named, switches, time_columns
+from thalweg.options import Adaptivity
 
 
 def test_named_values() -> None:
@@ -61,3 +62,9 @@ def test_switches_keep_linear_plans_whole() -> None:
 def test_a_switch_that_is_none(text: str) -> None:
     with pytest.raises(typer.BadParameter, match="is not of the form"):
         switches([text])
+
+
+def test_adaptive_asked_for_holds_for_a_written_plan_too() -> None:
+    assert adaptivity(None) is True
+    assert adaptivity(False) is False
+    assert adaptivity(True) == Adaptivity()

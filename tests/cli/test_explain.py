@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Invoke
+from thalweg.cli.live import write_live
 
 SCHEMAS = [
     argument
@@ -119,3 +120,49 @@ def test_wrong_usage_exits_with_2(thalweg: Invoke, shop: Path, arguments: list[s
     result = thalweg("explain", shop / "abc.cql", *arguments)
     assert (result.exit_code, result.stdout) == (2, "")
     assert message in " ".join(result.stderr.replace("│", " ").split())
+
+
+HISTORY = [
+    {
+        "bucket": 0,
+        "changes": 1,
+        "periods": [
+            {"batch": 0, "position": 0, "plan": "(A B) C", "reason": "chosen for the first rows", "states": []},
+            {
+                "batch": 7,
+                "position": 91_000,
+                "plan": "(B C) A keeping B⋈C",
+                "reason": "the streams moved by 80%; a gain of 40% is expected",
+                "states": [{"state": "B⋈C", "complete_at_start": False, "entries": 1200, "live_keys": 300}],
+            },
+        ],
+    },
+    {"bucket": 1, "changes": 0, "periods": []},
+]
+
+
+def test_the_plans_of_a_running_query(thalweg: Invoke, tmp_path: Path) -> None:
+    write_live(tmp_path, "spread", 9, HISTORY)
+    result = thalweg("explain", "--live", tmp_path)
+    assert result.exit_code == 0, result.output
+    lines = [line.split() for line in result.stdout.splitlines()]
+    assert lines[0] == ["spread", "after", "batch", "9"]
+    assert "bucket 0: 1 plan change" in result.stdout
+    assert "bucket 1: 0 plan changes" in result.stdout
+    assert ["7", "91,000", "(B", "C)", "A", "keeping", "B⋈C"] in [line[:7] for line in lines]
+    assert "a gain of 40% is expected" in result.stdout
+    assert ["B⋈C", "incomplete", "1,200", "300"] in lines
+    assert document(thalweg("explain", "--live", tmp_path, "--json"))[0]["buckets"] == HISTORY
+
+
+def test_no_plans_yet(thalweg: Invoke, tmp_path: Path) -> None:
+    result = thalweg("explain", "--live", tmp_path)
+    assert result.exit_code == 1
+    assert "no query has left word of its plans in" in result.stderr
+
+
+def test_either_a_text_or_a_running_query(thalweg: Invoke, shop: Path) -> None:
+    for arguments in ([], [shop / "abc.cql", "--live", shop]):
+        result = thalweg("explain", *arguments)
+        assert result.exit_code == 2
+        assert "either a query text or --live" in " ".join(result.stderr.replace("│", " ").split())

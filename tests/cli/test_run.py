@@ -98,6 +98,10 @@ class TestOnSpark:
         assert result.exit_code == 0, result.output
         assert "abc: 1 result from 3 rows" in result.stdout
         assert written(shop / "out") == RESULTS
+        live = thalweg("explain", "--live", shop / "out" / "_checkpoint" / "thalweg")
+        assert live.exit_code == 0, live.output
+        assert live.stdout.startswith("abc after batch 1\n")
+        assert "(A B) C keeping A⋈B  as the user wrote it" in re.sub(" {2,}", "  ", live.stdout)
 
     def test_commands_and_ctrl_c_while_it_runs(self, thalweg: Invoke, tmp_path: Path) -> None:
         (tmp_path / "ab.cql").write_text(

@@ -236,4 +236,6 @@ def planned(pick: Pick, case: Case, profile: Profile) -> Case:
             if pick.chance(4):  # another one right behind it, or the same again
                 position = min(changes[-1][0] + pick.below(3), tuples)
                 changes.append((position, plan() if pick.chance(2) else changes[-1][1]))
-    return replace(case, plan=first, transitions=tuple(sorted(changes, key=lambda change: change[0])))
+    changes.sort(key=lambda change: change[0])
+    eager = len(case.items) < 5 and pick.chance(2)  # beyond, searching plans takes most of the time
+    return replace(case, plan=first, transitions=tuple(changes), eager=eager)

@@ -50,7 +50,8 @@ def long_case(seed: int, *, rows_windows: bool = False) -> Case:
     linear = case.states != "all"
     times = rng.choice((0, 1, 5))
     changes = [(rng.randrange(size * length), a_plan(pick, aliases, linear=linear)) for _ in range(times)]
-    return replace(case, plan=a_plan(pick, aliases, linear=linear), transitions=tuple(sorted(changes)))
+    eager = rng.random() < 0.4
+    return replace(case, plan=a_plan(pick, aliases, linear=linear), transitions=tuple(sorted(changes)), eager=eager)
 
 
 def _stream(rng: random.Random, name: str, length: int, keys: int) -> Stream:

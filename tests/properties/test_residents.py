@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from tests.cases import Case
 from tests.lifetimes import contradictory
 from tests.oracle import expected, normalised_table
+from tests.properties.conformity import EAGER
 from tests.properties.settings import randomized
 from tests.properties.strategies import cases
 from tests.properties.test_feeding import AGGREGATES, DIFFERENCES, JOINS
@@ -75,7 +76,8 @@ def check(case: Case, rng: random.Random) -> None:
     partitioning = choose_partitioning(query, rng.choice([1, 2, 5, 12]))
     lateness = [None if ref.is_static else disorder for ref in query.streams]
     relations = {s: tables[ref.stream] for s, ref in enumerate(query.streams) if ref.is_static}
-    spec = simulated_spec(query, partitioning, lateness, case.plan, case.states, case.migration, relations)
+    adaptive = EAGER if case.eager else None
+    spec = simulated_spec(query, partitioning, lateness, case.plan, case.states, case.migration, relations, adaptive)
     answers = [query.schema.empty_table()]
     with tempfile.TemporaryDirectory() as directory:
         running = SimulatedQuery(spec, partitioning, rng, Path(directory), troubled=rng.choice([0.0, 0.2, 0.5]))
@@ -90,6 +92,8 @@ def check(case: Case, rng: random.Random) -> None:
             commands: list[dict[str, object]] = []
             if texts and rng.random() < 0.2:
                 commands.append({"command": "plan", "plan": rng.choice(texts)})
+            if rng.random() < 0.2:
+                commands.append({"command": "adapt"})
             answers += running.batch(rows, commands)
         answers += running.batch([None] * len(streams), [{"command": "end"}])
     got, want = normalised_table(pa.concat_tables(answers)), expected(case)

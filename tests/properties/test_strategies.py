@@ -69,6 +69,7 @@ def features(case: Case) -> Iterator[str]:
         (sum(map(len, arrivals(case))) < len([t for t in times if t is not None]), "late rows"),
         (case.plan is None, "no plan"),
         (case.batch_size == 1, "batches of 1"),
+        (case.eager, "eager"),
     ):
         if present:
             yield name
@@ -106,8 +107,8 @@ ALWAYS = {
 }
 WINDOWS = {"Rows", "partition by", "unbounded", "Now"}
 THETA = {"distance", "Between", "<", "<=", ">", ">=", "<>"}
-LINKS = {"=", "<=>", "linear", "left-deep"}
-CHANGES = {"transition at 0", "two transitions at once", "linear", "left-deep", "bushy"}
+LINKS = {"=", "<=>", "linear", "left-deep", "eager"}
+CHANGES = {"transition at 0", "two transitions at once", "linear", "left-deep", "bushy", "eager"}
 OUTPUTS = {"istream", "dstream"}
 STATIC = {"static"}
 SPECIAL: dict[str, set[str]] = {

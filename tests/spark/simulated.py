@@ -21,7 +21,7 @@ from thalweg.cql.query import Query, StreamRef
 from thalweg.engine.expressions import Expressions, physical_names
 from thalweg.engine.instants import NEVER
 from thalweg.engine.interner import comparable
-from thalweg.options import Migration, States
+from thalweg.options import Adaptivity, Migration, States
 from thalweg.plan.partitioning import Coordinate, Partitioning
 from thalweg.spark.compatibility import description
 from thalweg.spark.packing import MOMENT, Packer, T, hash_column, time_column, unblob
@@ -184,6 +184,7 @@ def simulated_spec(
     states: States,
     migration: Migration = "jisc",
     relations: Mapping[int, pa.Table] | None = None,
+    adaptive: Adaptivity | None = None,
 ) -> Spec:
     described = description(query, partitioning)
     collected = {
@@ -201,6 +202,7 @@ def simulated_spec(
         plan=plan,
         states=states,
         migration=migration,
+        adaptive=adaptive,
         late_directory=None,
         described=described,
     )

@@ -13,7 +13,8 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 import thalweg
-from tests.spark.runs import FileRun, write_stream
+from tests.adapt.workloads import STAR, turning_star
+from tests.spark.runs import FileRun, cut, write_stream
 from thalweg.errors import BindError, InputError, OptionError
 
 SECOND = 1_000_000
@@ -87,7 +88,7 @@ def test_metrics_tell_what_a_batch_did(spark: SparkSession, tmp_path: Path) -> N
     assert batches[-1]["plans"] == ["a b"]
     assert batches[-1]["state_tuples"] > 0
     assert sum(batch["rebuilds"] for batch in batches) == 0
-    assert set(batches[-1]["seconds"]) == {"decode", "probe", "emit", "log", "rebuild"}
+    assert set(batches[-1]["seconds"]) == {"decode", "probe", "emit", "log", "adapt", "rebuild"}
 
 
 def test_late_and_timeless_rows_are_counted_and_kept(spark: SparkSession, tmp_path: Path) -> None:
@@ -134,6 +135,26 @@ def test_a_command_changes_the_plan_in_every_bucket(spark: SparkSession, tmp_pat
     assert after["plans"] == ["(b c) a"]
     assert len(after["refused"]) == 1
     assert "nobody" in after["refused"][0]
+
+
+def test_plans_adapt_and_their_history_survives_a_restart(spark: SparkSession, tmp_path: Path) -> None:
+    tables = turning_star(seconds=4)
+    parts = {name: cut(table, 8) for name, table in tables.items()}
+    eager = {"period": 1, "overhead": 1e9, "deviation": 0, "gain": 0, "persistence": 1, "cool_down": 0}
+    running = FileRun(spark, tmp_path, STAR)
+    options = {"buckets": 1, "adaptive": {**eager, "horizon": 10**9}}
+    for stop in (6, 8):
+        for name in tables:
+            write_stream(tmp_path / "in" / name, parts[name][:stop])
+        batches = running.run(options)
+    [history] = [bucket["history"] for bucket in batches[-1]["buckets"]]
+    assert batches[-1]["plan_changes"] == len(history) - 1 >= 1
+    assert [period["batch"] for period in history] == sorted({period["batch"] for period in history})
+    assert history[0]["reason"] == "chosen for the first rows"
+    assert all("a gain of" in period["reason"] for period in history[1:])
+    wanted = thalweg.replay(STAR, tables)
+    keys = [(name, "ascending") for name in wanted.column_names]
+    assert running.answer(wanted.schema).sort_by(keys) == wanted.sort_by(keys)
 
 
 def test_a_restart_with_another_select_list_and_a_smaller_window(spark: SparkSession, tmp_path: Path) -> None:

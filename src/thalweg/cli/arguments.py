@@ -4,11 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+if TYPE_CHECKING:
+    from thalweg.options import Adaptivity
+
 ScriptArgument = Annotated[str, typer.Argument(metavar="FILE", help="The query text; - reads it from stdin.")]
+OptionalScriptArgument = Annotated[
+    str | None, typer.Argument(metavar="[FILE]", help="The query text; - reads it from stdin.", show_default=False)
+]
+AdaptiveOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--adaptive/--no-adaptive",
+        help="Whether the plan changes by itself when another one pays. Default: unless you write the plan.",
+        show_default=False,
+    ),
+]
 SourceOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -28,6 +42,13 @@ TimeOption = Annotated[
     ),
 ]
 DebugOption = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
+
+
+def adaptivity(chosen: bool | None) -> bool | Adaptivity:
+    """What ``--adaptive`` stands for: asked for, it holds for a plan that was written too."""
+    from thalweg.options import Adaptivity
+
+    return Adaptivity() if chosen else chosen is None
 
 
 class StatesChoice(StrEnum):

@@ -25,6 +25,7 @@ class Command(StrEnum):
     """What a running query can be told."""
 
     PLAN = "plan"
+    ADAPT = "adapt"
     END = "end"
 
 
@@ -32,7 +33,7 @@ def control(
     directory: Annotated[
         Path, typer.Argument(metavar="DIRECTORY", help="Of the run: its --directory, or CHECKPOINT/thalweg.")
     ],
-    command: Annotated[Command, typer.Argument(metavar="COMMAND", help="plan, with a plan; or end.")],
+    command: Annotated[Command, typer.Argument(metavar="COMMAND", help="plan, with a plan; adapt; or end.")],
     plan: Annotated[str | None, typer.Argument(metavar="[PLAN]", help='For plan: a plan such as "(B C) A".')] = None,
     states: Annotated[
         StatesChoice | None, typer.Option(help="For plan: which intermediate states to keep. Default: as the run does.")
@@ -42,13 +43,15 @@ def control(
     """Send a command to a query that `thalweg run` runs.
 
     plan changes the join order with the next batch, without a stall, and the
-    answer stays the same. end says that the input is complete: windows that
-    only time would end are ended, and whatever comes later is late.
+    answer stays the same. The query keeps that plan until adapt lets it choose
+    again. end says that the input is complete: windows that only time would end
+    are ended, and whatever comes later is late.
 
     \b
     Example:
       thalweg run abc.cql --source A=a/ --source B=b/ --source C=c/ --sink out/ &
       thalweg control out/_checkpoint/thalweg plan "(B C) A"
+      thalweg control out/_checkpoint/thalweg adapt
       thalweg control out/_checkpoint/thalweg end
     """  # noqa: D301 - \b keeps the line breaks of a paragraph
     if (command is Command.PLAN) != (plan is not None):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from thalweg.cli.arguments import (
     DebugOption,
-    ScriptArgument,
+    OptionalScriptArgument,
     SourceOption,
     StatesChoice,
     StaticOption,
@@ -21,6 +22,7 @@ from thalweg.cli.arguments import (
 )
 from thalweg.cli.console import output
 from thalweg.cli.failures import failures
+from thalweg.cli.live import print_live, read_live
 from thalweg.cli.schema import parse_schema
 from thalweg.cli.sources import SOURCE_EXAMPLE, read_sources
 
@@ -34,7 +36,7 @@ SCHEMA_EXAMPLE = "trades='sym STRING, price DOUBLE, ts TIMESTAMP'"
 
 
 def explain(
-    file: ScriptArgument,
+    file: OptionalScriptArgument = None,
     source: SourceOption = None,
     static: StaticOption = None,
     schema: Annotated[
@@ -50,13 +52,22 @@ def explain(
     buckets: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Also show how Spark would spread it over N buckets.")
     ] = None,
+    live: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIRECTORY",
+            help="Show the plans of a running query instead: the --directory of `thalweg run`, or CHECKPOINT/thalweg.",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: an array with one object per query.")] = False,
     debug: DebugOption = False,
 ) -> None:
     """Show what a query means and how it would run, without running it.
 
     Streams come from files (--source), whose contents guide the planner,
-    or are just described (--schema).
+    or are just described (--schema). With --live, show instead which plans the
+    buckets of a running query have had, why they changed, and how far the states
+    of the last one are complete.
 
     \b
     Example:
@@ -64,7 +75,18 @@ def explain(
                                  --source quotes=quotes.parquet
       thalweg explain ab.cql --schema A="k BIGINT, ts TIMESTAMP" \\
                              --schema B="k BIGINT, ts TIMESTAMP" --plan "B A"
+      thalweg explain --live out/_checkpoint/thalweg
     """  # noqa: D301 - \b keeps the line breaks of a paragraph
+    if (file is None) == (live is None):
+        raise typer.BadParameter("there must be either a query text or --live DIRECTORY.", param_hint="FILE")
+    if live is not None:
+        with failures(debug=debug):
+            known = read_live(live)
+            if as_json:
+                typer.echo(json.dumps([known], indent=2, ensure_ascii=False))
+            else:
+                print_live(output(), known)
+        return
     paths = named(source or [], "--source", SOURCE_EXAMPLE)
     described = named(schema or [], "--schema", SCHEMA_EXAMPLE)
     for name in paths.keys() & described.keys():
@@ -78,7 +100,7 @@ def explain(
         from thalweg.plan.partitioning import choose_partitioning
         from thalweg.planning import plan_for
 
-        cql = report.read_script(file)
+        cql = report.read_script(str(file))
         tables = read_sources(paths | relations, times)
         schemas |= {name: table.schema for name, table in tables.items()}
         bound = _wanted(bind(cql, {name: Source(columns, times[name]) for name, columns in schemas.items()}), query)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from thalweg.cli.connectors import Sink, open_relation, open_source
 from thalweg.cli.console import diagnostics, grid, output, show
 from thalweg.cli.control import has_ended, write_about
+from thalweg.cli.live import write_live
 from thalweg.cli.progress import Follower, Totals, time_text
 from thalweg.cli.render import counted, duration, size
 from thalweg.cli.spark_console import spark_failures
@@ -69,7 +70,20 @@ class Job:
     def _follow(self, totals: Totals, wish: Interruption, view: Show) -> None:
         writer = self.sink.writer(self.frame).option("checkpointLocation", self.checkpoint)
         query = writer.trigger(**self.trigger).start()
-        follow(query, Follower(self.app, query, self.query.aliases), totals, wish, view)
+        follow(query, Follower(self.app, query, self.query.aliases), totals, wish, self._telling(view))
+
+    def _telling(self, view: Show) -> Show:
+        """A view that also leaves word of the plans after every batch."""
+        told = -1
+
+        def show_and_tell(totals: Totals) -> None:
+            nonlocal told
+            view(totals)
+            if totals.last is not None and totals.last.number != told:
+                told = totals.last.number
+                write_live(self.app.directory, self.query.name, told, totals.last.histories)
+
+        return show_and_tell
 
 
 def prepare(

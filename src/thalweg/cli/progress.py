@@ -6,7 +6,7 @@ import datetime as dt
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import StreamingQueryProgress
@@ -22,7 +22,8 @@ _UNKNOWN_TIME = -(1 << 62)
 class BatchReport:
     """One batch; ``late`` and ``bad`` count the rows kept out, by alias.
 
-    ``tuples`` is what the base windows hold after it, ``entries`` what the kept states hold.
+    ``tuples`` is what the base windows hold after it, ``entries`` what the kept states hold; ``histories`` are the
+    plans of every bucket (``App.plan_history``).
     """
 
     number: int
@@ -38,6 +39,7 @@ class BatchReport:
     completions: int
     rebuilds: int
     seconds: float
+    histories: tuple[dict[str, Any], ...] = ()
 
 
 def report_of(app: App, progress: StreamingQueryProgress, aliases: Sequence[str]) -> BatchReport | None:
@@ -61,6 +63,7 @@ def report_of(app: App, progress: StreamingQueryProgress, aliases: Sequence[str]
         completions=metrics.get("completions", 0),
         rebuilds=metrics.get("rebuilds", 0),
         seconds=duration.get("triggerExecution", 0) / 1000,
+        histories=tuple(app.plan_history(progress=progress)),
     )
 
 

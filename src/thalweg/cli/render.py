@@ -60,9 +60,10 @@ def print_summary(console: Console, summary: Summary) -> None:
         states.add_row(state.name, f"{state.tuples:,}", _live_keys(state, summary), size(state.bytes))
     show(console, states)
     console.print()
-    plans = grid("from tuple", "plan", right={"from tuple"})
+    reasons = {d.position: d.reason for d in summary.decisions if d.action == "change"}
+    plans = grid("from tuple", "plan", *(["why"] if reasons else []), right={"from tuple"})
     for use in summary.plans:
-        plans.add_row(f"{use.position:,}", use.plan)
+        plans.add_row(f"{use.position:,}", use.plan, *([reasons.get(use.position, "")] if reasons else []))
     show(console, plans)
 
 

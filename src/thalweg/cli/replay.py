@@ -9,6 +9,7 @@ from urllib.parse import quote
 import typer
 
 from thalweg.cli.arguments import (
+    AdaptiveOption,
     DebugOption,
     MemoryOption,
     MigrationChoice,
@@ -18,6 +19,7 @@ from thalweg.cli.arguments import (
     StatesChoice,
     StaticOption,
     TimeOption,
+    adaptivity,
     named,
     static_relations,
     switches,
@@ -49,6 +51,7 @@ def replay(
     ] = StatesChoice.AUTO,
     migration: MigrationOption = MigrationChoice.JISC,
     memory_limit: MemoryOption = None,
+    adaptive: AdaptiveOption = None,
     lateness: Annotated[
         str | None,
         typer.Option(metavar="SPAN", help='How far rows may lag, as in "5 seconds". Default: no row is late.'),
@@ -110,6 +113,7 @@ def replay(
             states=states.value,
             migration=migration.value,
             memory_limit=memory_limit,
+            adaptive=adaptivity(adaptive),
             lateness=lateness,
             late_rows="count" if late_out is None else "table",
             batch_size=Options().batch_size if batch_size is None else batch_size,

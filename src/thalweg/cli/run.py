@@ -13,12 +13,14 @@ from typing import Annotated, Any
 import typer
 
 from thalweg.cli.arguments import (
+    AdaptiveOption,
     DebugOption,
     MemoryOption,
     MigrationChoice,
     MigrationOption,
     ScriptArgument,
     StatesChoice,
+    adaptivity,
     named,
     static_relations,
     time_columns,
@@ -80,6 +82,7 @@ def run(
     ] = StatesChoice.AUTO,
     migration: MigrationOption = MigrationChoice.JISC,
     memory_limit: MemoryOption = None,
+    adaptive: AdaptiveOption = None,
     buckets: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Parts to divide the join into. Default: one for each core.")
     ] = None,
@@ -116,7 +119,7 @@ def run(
     Ctrl-C stops it after the batch at hand (exit code 0; with --once 130, for
     not everything was read). Run it again with the same checkpoint, and it goes
     on where it was: no result is lost or doubled in a directory of files.
-    `thalweg control` changes the plan meanwhile.
+    `thalweg control` changes the plan meanwhile, `thalweg explain --live` shows it.
 
     \b
     Example:
@@ -158,6 +161,7 @@ def run(
             memory_limit=memory_limit,
             buckets=buckets,
             idle_timeout=idle_timeout,
+            adaptive=adaptivity(adaptive),
         )
         pace = _pace(trigger, once=once)
         into = parse_sink(sink)

@@ -15,7 +15,7 @@ from thalweg.cql.query import Query
 from thalweg.engine.batch import Batch
 from thalweg.engine.difference_bucket import DifferenceBucket
 from thalweg.engine.image import ImageTag
-from thalweg.engine.join import StoreSize, Work
+from thalweg.engine.join import Glimpse, StoreSize, Work
 from thalweg.engine.join_bucket import JoinBucket
 from thalweg.engine.kernels.join import Int64s
 from thalweg.engine.payload import Rows
@@ -70,6 +70,9 @@ class Bucket(Protocol):
     @property
     def work(self) -> Work:
         """Work done so far."""
+
+    def glimpse(self, most: int) -> Glimpse:
+        """A look at up to so many tuples of every window; at none where no plan could depend on them."""
 
 
 def open_bucket(

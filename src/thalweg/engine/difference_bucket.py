@@ -19,8 +19,9 @@ from thalweg.engine.batch import Batch, Waiting
 from thalweg.engine.difference import END_OF_INPUT, SetDifference
 from thalweg.engine.expressions import Expressions, Scalar, physical_names
 from thalweg.engine.image import ImageTag
+from thalweg.engine.instants import NEVER
 from thalweg.engine.interner import Interner
-from thalweg.engine.join import StoreSize, Work
+from thalweg.engine.join import Glimpse, StoreSize, Work
 from thalweg.engine.kernels.difference import Arrivals
 from thalweg.engine.kernels.join import Int64s
 from thalweg.engine.payload import Payload, Rows
@@ -103,6 +104,9 @@ class DifferenceBucket:
     @property
     def work(self) -> Work:
         return Work(self._tuples, self._tuples, 0, 0, 0, self._results)
+
+    def glimpse(self, most: int) -> Glimpse:  # noqa: ARG002 - there is nothing to plan
+        return Glimpse(NEVER)
 
     def rows(self, stream: int) -> Int64s:
         return np.concatenate([self._difference.rows(stream), self._waiting.rows(stream, _ROW)])

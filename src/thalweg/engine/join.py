@@ -23,6 +23,7 @@ from thalweg.engine.layout import StreamLayout, layouts, row_numbers
 from thalweg.engine.memory import Memory
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.program import Programs, Rank, compile_programs
+from thalweg.plan.sampling import spread
 from thalweg.plan.tree import Node, Plan
 
 _FIRST_CAPACITY = 1 << 10
@@ -49,6 +50,30 @@ class StoreSize:
     tuples: int
     live_keys: int | None
     bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class WindowGlimpse:
+    """Some of the tuples that a base window holds and that can still be in a result.
+
+    Attributes:
+        words: those taken, as rows of the stream's layout.
+        held: how many there are, about (exactly, where all were taken).
+        arrived: how many tuples have ever come into the window.
+
+    """
+
+    words: k.Int64s
+    held: float
+    arrived: int
+
+
+@dataclass(frozen=True, slots=True)
+class Glimpse:
+    """A look into every base window, at the time up to which tuples were processed (NEVER before the first)."""
+
+    time: int
+    windows: tuple[WindowGlimpse, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +115,11 @@ class Work:
     states_completed: int = 0
     checked: int = 0
     duplicates: int = 0
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """What the cost model prices, in this order."""
+        return (self.tuples, self.probes, self.candidates, self.stored, self.completions, self.results)
 
 
 class JoinEngine:
@@ -332,6 +362,24 @@ class JoinEngine:
     def count_before(self, rows: k.Int64s) -> int:
         """How many tuples, and entries of states that hold one, have a lesser row number than their stream's here."""
         return k.count_before(self._memory.words, self._tables, rows, self.watermark)
+
+    def glimpse(self, most: int) -> Glimpse:
+        """A look at up to ``most`` tuples of every base window: it takes the same time whatever they hold."""
+        time = int(self._frames.registers[k.R_WATERMARK])
+        windows = []
+        for stream, layout in enumerate(self.layouts):
+            row = self._streams[stream]
+            oldest, following = int(row[k.S_OLDEST]), int(row[k.S_NEXT])
+            words = self._window(stream)[spread(oldest, following, most) & int(row[k.S_MASK])]
+            joining = words[:, k.ROW] >= 0
+            if layout.rows:
+                joining &= words[:, layout.width + k.ALIVE] == k.JOINING
+            elif layout.lifetime < FOREVER:
+                joining &= words[:, k.T] > time - layout.lifetime
+            taken = words[joining, : layout.width]
+            held = (following - oldest) * len(taken) / max(1, len(words))
+            windows.append(WindowGlimpse(taken, held, following - int(row[k.S_RENUMBERED])))
+        return Glimpse(time, tuple(windows))
 
     def sizes(self) -> list[StoreSize]:
         """What every base window and kept state holds."""
@@ -584,6 +632,7 @@ class JoinEngine:
         renumbered = np.arange(first, first + len(alive))
         window[renumbered & row[k.S_MASK]] = tuples
         row[k.S_OLDEST], row[k.S_NEXT] = first, first + len(alive)
+        row[k.S_RENUMBERED] += len(alive)
         k.rejoin_partitions(self._memory.words, self._tables, stream, self._partitions[stream])
         for index in holding:
             component = k.COMPONENTS + sorted(self._nodes[index]).index(stream)

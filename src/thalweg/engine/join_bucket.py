@@ -21,7 +21,7 @@ from thalweg.engine.encoding import encoders
 from thalweg.engine.expressions import Expressions, physical_names
 from thalweg.engine.image import ImageTag
 from thalweg.engine.instants import FOREVER
-from thalweg.engine.join import StoreSize, Work
+from thalweg.engine.join import Glimpse, StoreSize, Work
 from thalweg.engine.kernels.join import ROW, Int64s
 from thalweg.engine.migration import open_joiner
 from thalweg.engine.outputs import Emitter, Entering, emitter
@@ -134,3 +134,6 @@ class JoinBucket:
     @property
     def work(self) -> Work:
         return self._engine.work
+
+    def glimpse(self, most: int) -> Glimpse:
+        return self._engine.glimpse(most)

@@ -28,7 +28,7 @@ from typing import Protocol
 
 from thalweg.cql.query import Query
 from thalweg.engine.eddy import EddyEngine
-from thalweg.engine.join import JoinEngine, StoreSize, Work
+from thalweg.engine.join import Glimpse, JoinEngine, StoreSize, Work
 from thalweg.engine.kernels.join import Int64s
 from thalweg.engine.parallel_track import ParallelTrack, PrintedParallelTrack
 from thalweg.options import Migration
@@ -72,6 +72,9 @@ class Joiner(Protocol):
 
     def rows(self, stream: int) -> Int64s:
         """The row numbers of the tuples in a base window."""
+
+    def glimpse(self, most: int) -> Glimpse:
+        """A look at up to ``most`` tuples of every base window."""
 
     def sizes(self) -> list[StoreSize]:
         """What every base window and kept state holds."""

@@ -30,7 +30,7 @@ import numpy as np
 from thalweg.cql.query import Query
 from thalweg.engine.batch import in_time_order
 from thalweg.engine.instants import NEVER
-from thalweg.engine.join import JoinEngine, StoreSize, Work
+from thalweg.engine.join import Glimpse, JoinEngine, StoreSize, Work
 from thalweg.engine.kernels import results as k
 from thalweg.engine.kernels.join import ROW, Int64s
 from thalweg.engine.layout import row_numbers
@@ -228,6 +228,11 @@ class ParallelTrack:
 
     def rows(self, stream: int) -> Int64s:
         return self._numbers[stream].rows(self._tracks[0].engine.rows(stream))
+
+    def glimpse(self, most: int) -> Glimpse:
+        seen = self._tracks[0].engine.glimpse(most)
+        counted = zip(seen.windows, self._numbers, strict=True)
+        return replace(seen, windows=tuple(replace(window, arrived=numbers.next) for window, numbers in counted))
 
     def sizes(self) -> list[StoreSize]:
         """What the stores of every track hold, those of the oldest first."""

@@ -1,8 +1,9 @@
-"""A look at the beginning of the streams, for the planner."""
+"""A look at the beginning of the streams, or into the windows of a running engine, for the planner."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +11,9 @@ import pyarrow as pa
 from thalweg.cql.query import Query, Theta
 from thalweg.engine.encoding import encoders
 from thalweg.engine.expressions import Expressions, physical_names
+from thalweg.engine.join import Glimpse
 from thalweg.engine.kernels.join import ROW, Float64s, Int64s, T
+from thalweg.engine.layout import StreamLayout, layouts
 from thalweg.plan.sampling import StreamSample
 
 SAMPLE_ROWS = 20_000
@@ -24,22 +27,27 @@ def sample(query: Query, beginnings: Sequence[tuple[pa.Table, Int64s, int]]) -> 
     for encoder, (table, times, total) in zip(encoders(query, expressions), beginnings, strict=True):
         words = encoder.encode(table, times, np.arange(len(times)))
         joining = words[words[:, ROW] >= 0]
-        layout = encoder.layout
         share = len(joining) / max(1, len(words))
-        samples.append(
-            StreamSample(
-                times=joining[:, T],
-                codes={attribute: joining[:, field] for attribute, field in layout.codes.items()},
-                operands={
-                    theta: _numbers(query.thetas[theta], joining[:, field])
-                    for (theta, _), field in layout.operands.items()
-                },
-                partitions=None if layout.partition is None else joining[:, layout.partition],
-                share=share,
-                total=round(total * share),
-            )
-        )
+        samples.append(replace(_of_words(query, encoder.layout, joining), share=share, total=round(total * share)))
     return samples
+
+
+def sample_windows(query: Query, glimpse: Glimpse) -> list[StreamSample]:
+    """Samples of what the windows of a running engine hold."""
+    return [
+        _of_words(query, layout, window.words) for layout, window in zip(layouts(query), glimpse.windows, strict=True)
+    ]
+
+
+def _of_words(query: Query, layout: StreamLayout, words: Int64s) -> StreamSample:
+    return StreamSample(
+        times=words[:, T],
+        codes={attribute: words[:, field] for attribute, field in layout.codes.items()},
+        operands={
+            theta: _numbers(query.thetas[theta], words[:, field]) for (theta, _), field in layout.operands.items()
+        },
+        partitions=None if layout.partition is None else words[:, layout.partition],
+    )
 
 
 def _numbers(theta: Theta, words: Int64s) -> Float64s:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from thalweg.plan.join_graph import JoinGraph
-from thalweg.plan.program import Program, Rank, Step, compile_programs
+from thalweg.plan.program import Program, Programs, Rank, Step, compile_programs
 from thalweg.plan.statistics import Statistics
 from thalweg.plan.tree import Node, Plan, Tree
 
@@ -152,6 +152,7 @@ class StepCost:
         candidates: entries that these probes visit.
         matches: combinations that leave it.
         probing, storing: its work.
+        lookups: the part of ``probing`` that finds chains; the rest visits candidates.
 
     """
 
@@ -161,6 +162,7 @@ class StepCost:
     matches: float
     probing: float
     storing: float
+    lookups: float
 
     @property
     def method(self) -> Method:
@@ -221,7 +223,13 @@ def plan_cost(plan: Plan, graph: JoinGraph, statistics: Statistics, costs: Costs
     >>> round(plan_cost(parse_plan("A B", "AB"), graph, known).per_tuple, 6)
     81.0
     """
-    programs = compile_programs(plan, graph, growth_rank(graph, statistics, costs))
+    return programs_cost(compile_programs(plan, graph, growth_rank(graph, statistics, costs)), graph, statistics, costs)
+
+
+def programs_cost(
+    programs: Programs, graph: JoinGraph, statistics: Statistics, costs: Costs = DEFAULT_COSTS
+) -> PlanCost:
+    """What programs cost under statistics that may be others than those they were compiled for."""
     return PlanCost(tuple(_head_cost(s, p, graph, statistics, costs) for s, p in enumerate(programs.heads)))
 
 
@@ -243,13 +251,15 @@ def _step_cost(
     matches = flow * statistics.matches(graph, bound, step.target)
     compared = len(step.checks) + len(step.thetas)
     again = len(step.target) == 1 and looked_up_before(graph, bound, step.key)
+    method = method_of(step)
     return StepCost(
         step,
         probes=flow,
         candidates=flow * candidates,
         matches=matches,
-        probing=flow * costs.search(candidates, compared, method_of(step), again=again),
+        probing=flow * costs.search(candidates, compared, method, again=again),
         storing=matches * costs.store if step.stores is not None else 0.0,
+        lookups=flow * costs.search(0.0, compared, method, again=again),
     )
 
 

@@ -123,7 +123,7 @@ def contents(sample: StreamSample, stream: StreamRef, instant: int) -> Contents:
         start = int(np.searchsorted(sample.times, instant - min(widths), side="right"))
     if not isinstance(stream.window, RangeWindow):
         start = max(start, end - math.ceil(_rows_held(sample, stream.window, end)))
-    return Contents(end - start, _spread(start, end))
+    return Contents(end - start, spread(start, end))
 
 
 def _width(stream: StreamRef) -> int | None:
@@ -132,18 +132,18 @@ def _width(stream: StreamRef) -> int | None:
 
 def _rows_held(sample: StreamSample, window: RowsWindow, end: int) -> float:
     """The tuples in a full ROWS window once the first ``end`` rows have come; those left out count in its rows."""
-    partitions = 1 if sample.partitions is None else len(np.unique(sample.partitions[_spread(0, end)]))
+    partitions = 1 if sample.partitions is None else len(np.unique(sample.partitions[spread(0, end)]))
     return window.rows * sample.share * partitions
 
 
-def _spread(start: int, end: int) -> Ints:
-    """Positions within ``[start, end)``: all, or :data:`CONTENTS` of them, evenly but aperiodically spread.
+def spread(start: int, end: int, most: int = CONTENTS) -> Ints:
+    """Positions within ``[start, end)``: all, or at most so many of them, evenly but aperiodically spread.
 
     Multiples of the golden ratio never fall into step with rows that repeat periodically.
     """
-    if end - start <= CONTENTS:
+    if end - start <= most:
         return np.arange(start, end, dtype=np.int64)
-    fractions = np.arange(CONTENTS) * _GOLDEN % 1.0
+    fractions = np.arange(most) * _GOLDEN % 1.0
     return np.unique(start + (fractions * (end - start)).astype(np.int64))
 
 
@@ -183,14 +183,14 @@ def agreement(
     return tallies
 
 
-def satisfaction(theta: Theta, left: Sequence[Floats], right: Sequence[Floats]) -> float | None:
+def satisfaction(theta: Theta, left: Sequence[Floats], right: Sequence[Floats]) -> Tally:
     """How often a theta predicate holds; ``left[i]``, ``right[i]``: operands in the windows at the i-th instant."""
     tally = Tally()
     for ours, theirs in zip(left, right, strict=True):
         few, others = _few(ours), _few(theirs)
         tally.pairs += len(few) * len(others)
         tally.satisfied += int(np.count_nonzero(_holds(theta, few[:, None], others[None, :])))
-    return tally.share()
+    return tally
 
 
 def _few(values: Floats) -> Floats:

@@ -185,11 +185,49 @@ class Statistics:
         measured = dict(zip(moving, sampling.rates([samples[s] for s in moving]), strict=True))
         rates = tuple(measured.get(s, STATIC_RATE) for s in range(len(samples)))
         seen = [sum(look[s].size for look in looks) / len(looks) for s in range(len(samples))]
-        sizes = map(sampling.window_size, samples, query.streams, rates, seen)
-        windows = tuple(min(max(size, LEAST_WINDOW), MOST_WINDOW) for size in sizes)
-        keys = [_measured_class(query, cls, samples, looks, windows) for cls in range(len(query.classes))]
-        thetas = tuple(_measured_theta(query, theta, samples, looks, moments) for theta in range(len(query.thetas)))
-        return Statistics(rates, windows, tuple(d for d, _ in keys), thetas, tuple(c for _, c in keys))
+        windows = tuple(map(sampling.window_size, samples, query.streams, rates, seen))
+        return Statistics.of_shares(
+            query,
+            rates,
+            windows,
+            [
+                {
+                    pair: tally.share()
+                    for pair, tally in sampling.agreement(attribute.members, cls, samples, looks).items()
+                }
+                for cls, attribute in enumerate(query.classes)
+            ],
+            [_measured_theta(query, theta, samples, looks, moments) for theta in range(len(query.thetas))],
+        )
+
+    @staticmethod
+    def of_shares(
+        query: Query,
+        rates: Sequence[float],
+        windows: Sequence[float],
+        agreements: Sequence[Mapping[tuple[int, int], float | None]],
+        thetas: Sequence[float | None],
+    ) -> Statistics:
+        """What follows from shares of pairs that were seen in the windows; None: no pair was seen.
+
+        Args:
+            query: whose streams these are.
+            rates: tuples per second of each stream.
+            windows: how many tuples the window of each holds.
+            agreements: per attribute class, how often tuples of two of its members (or two of the same) agree.
+            thetas: per theta predicate, how often it holds.
+
+        """
+        sizes = tuple(min(max(size, LEAST_WINDOW), MOST_WINDOW) for size in windows)
+        keys = [
+            _class_of_shares(attribute.members, each, sizes)
+            for attribute, each in zip(query.classes, agreements, strict=True)
+        ]
+        held = tuple(
+            selectivity.guessed(predicate) if share is None else share
+            for predicate, share in zip(query.thetas, thetas, strict=True)
+        )
+        return Statistics(tuple(rates), sizes, tuple(d for d, _ in keys), held, tuple(c for _, c in keys))
 
 
 def exponential(logarithm: float) -> float:
@@ -227,12 +265,8 @@ def _assumed_distinct(query: Query, cls: int, windows: Sequence[float]) -> dict[
     return {s: min(max(windows[s] ** (1 / together), 1.0), most) for s in members}
 
 
-def _measured_class(
-    query: Query,
-    cls: int,
-    samples: Sequence[StreamSample],
-    looks: Sequence[Sequence[Contents]],
-    windows: Sequence[float],
+def _class_of_shares(
+    members: Iterable[int], agreements: Mapping[tuple[int, int], float | None], windows: Sequence[float]
 ) -> tuple[dict[int, float], dict[Node, float]]:
     """Distinct and common values of a class, from how often two tuples of its windows agree.
 
@@ -240,10 +274,8 @@ def _measured_class(
     than make it agree with another stream as often as seen: keys that are unique within their own
     window, such as order numbers, agree with nothing there and still with one tuple of each partner.
     """
-    members = query.classes[cls].members
     assumed = {s: max(windows[s], 1.0) for s in members}
-    tallies = sampling.agreement(members, cls, samples, looks)
-    shares = {pair: share for pair, tally in tallies.items() if (share := tally.share()) is not None}
+    shares = {pair: share for pair, share in agreements.items() if share is not None}
     distinct = {
         s: 1 / max([share for pair, share in shares.items() if s in pair] or [1 / count])
         for s, count in assumed.items()
@@ -258,7 +290,7 @@ def _measured_theta(
     samples: Sequence[StreamSample],
     looks: Sequence[Sequence[Contents]],
     moments: Sequence[int],
-) -> float:
+) -> float | None:
     predicate = query.thetas[theta]
     sides: list[list[Floats]] = []
     for operand in (predicate.left, predicate.right):
@@ -267,5 +299,4 @@ def _measured_theta(
             sides.append([sample.operands[theta][rows] for rows in taken])
         elif selectivity.is_time(query, operand):  # counted from the instant, so that no precision is lost
             sides.append([(sample.times[r] - at).astype(float) for r, at in zip(taken, moments, strict=True)])
-    seen = sampling.satisfaction(predicate, *sides) if len(sides) == 2 else None
-    return selectivity.guessed(predicate) if seen is None else seen
+    return sampling.satisfaction(predicate, *sides).share() if len(sides) == 2 else None

@@ -44,6 +44,8 @@ from thalweg.spark.session import local_session
 
 _METRICS = "buckets"
 """The observed metric with the metrics of every bucket."""
+_OF_ONE_BUCKET = ("bucket", "watermark", "plan", "decisions", "history")
+"""Metrics that do not add up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +153,25 @@ class App:
         observed = progress.observedMetrics if progress else {}
         return _add_up([json.loads(text) for row in observed.values() if _METRICS in row for text in row[_METRICS]])
 
+    def plan_history(
+        self, query: StreamingQuery | None = None, *, progress: StreamingQueryProgress | None = None
+    ) -> list[dict[str, Any]]:
+        """Under which plans each bucket has run, since when and why, and how far their states are complete.
+
+        A dictionary per bucket: its number ``bucket``, how many ``changes`` there were, and the last of the ``periods``
+        (:class:`thalweg.adapt.history.Period`). It is committed with every batch, so it goes on after a restart.
+        Arguments are those of :meth:`metrics`.
+        """
+        reports = [progress] if progress is not None else reversed((query or self._only_query()).recentProgress)
+        for report in reports:
+            buckets = self.metrics(progress=report)["buckets"]
+            if buckets:  # a report of a time in which nothing came in has none
+                histories = (
+                    {"bucket": b["bucket"], "changes": b["plan_changes"], "periods": b["history"]} for b in buckets
+                )
+                return sorted(histories, key=lambda history: int(history["bucket"]))
+        return []
+
     def _partitioning(self, query: Query, options: Options) -> Partitioning:
         buckets = options.buckets or default_buckets(self.spark.sparkContext.defaultParallelism)
         return choose_partitioning(query, buckets)
@@ -191,6 +212,7 @@ class App:
             states=options.states,
             migration=options.migration,
             memory_limit=None if options.memory_bytes is None else options.memory_bytes // partitioning.buckets,
+            adaptive=options.adaptivity(written=options.plan is not None),
             late_directory=self.directory if options.late_rows == "table" else None,
             described=description(query, partitioning),
         )
@@ -352,7 +374,7 @@ def _add_up(buckets: list[dict[str, Any]]) -> dict[str, Any]:
     total: dict[str, Any] = {}
     for bucket in buckets:
         for name, value in bucket.items():
-            if name in ("watermark", "plan"):
+            if name in _OF_ONE_BUCKET:
                 continue
             if isinstance(value, list):
                 total[name] = sorted({*total.get(name, ()), *value})

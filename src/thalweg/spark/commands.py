@@ -11,7 +11,7 @@ from thalweg.options import States
 
 Command = dict[str, Any]
 
-_ARGUMENTS = {"plan": {"plan", "states"}, "end": set[str]()}
+_ARGUMENTS = {"plan": {"plan", "states"}, "adapt": set[str](), "end": set[str]()}
 """Each command with its own arguments; ``query`` says for which query it is, ``at`` when it was sent."""
 
 

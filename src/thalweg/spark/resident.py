@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +19,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from thalweg.adapt.controller import Controller
+from thalweg.adapt.decision import plan_label
+from thalweg.adapt.history import History
 from thalweg.cql.query import Query
 from thalweg.engine.batch import Batch
 from thalweg.engine.bucket import Bucket, open_bucket
@@ -28,14 +31,14 @@ from thalweg.engine.join import Work
 from thalweg.engine.kernels.join import Int64s
 from thalweg.engine.sampling import SAMPLE_ROWS, sample
 from thalweg.errors import CheckpointError, ThalwegError
-from thalweg.options import Migration, States
-from thalweg.plan.difference import AnyPlan, format_any, parse_difference
+from thalweg.options import Adaptivity, Migration, States
+from thalweg.plan.difference import AnyPlan, DifferencePlan, format_any
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.partitioning import Partitioning
+from thalweg.plan.plan_json import any_plan_from_json, plan_to_json
 from thalweg.plan.program import Rank
 from thalweg.plan.search import rank
 from thalweg.plan.statistics import Statistics
-from thalweg.plan.tree import TreePlan, parse_plan
 from thalweg.planning import plan_for
 from thalweg.spark.chunks import Chunks, Log, times_of
 from thalweg.spark.commands import parse_command
@@ -51,7 +54,7 @@ FORMAT = 2
 _PART_BYTES = 1 << 26
 """How large a blob of results is, about."""
 
-PHASES = ("decode", "probe", "emit", "log", "rebuild")
+PHASES = ("decode", "probe", "emit", "log", "adapt", "rebuild")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,7 @@ class Spec:
         idle_timeout: see :class:`Watermarks`.
         plan: the initial plan as text, if the user gave one.
         states: which states to keep.
+        adaptive: by which settings the plan adapts; None: it does not.
         late_directory: where rows that were kept out are put; None: they are only counted.
         described: what a checkpoint remembers of the query.
         migration: how the plan is changed.
@@ -84,6 +88,7 @@ class Spec:
     idle_timeout: int | None
     plan: str | None
     states: States
+    adaptive: Adaptivity | None
     late_directory: Path | None
     described: Description
     migration: Migration = "jisc"
@@ -129,6 +134,8 @@ class Resident:
         self._batch = 0
         self._plan: AnyPlan | None = None
         self._bucket: Bucket | None = None
+        self._controller: Controller | None = None
+        self._history = History(spec.query.aliases)
         self._chunks = Chunks(spec.query)
         self._marks = Watermarks(spec.lateness, spec.idle_timeout)
         self._ended = False
@@ -152,6 +159,8 @@ class Resident:
                 resident._replay(group, watermark)
             # Batches without rows may have moved time on.
             resident._replay({}, resident._watermark)
+        if resident._controller is not None:
+            resident._controller.start_over(resident.bucket)
         resident._rebuilds = 1
         resident._seconds["rebuild"] = time.perf_counter() - started
         return resident
@@ -188,9 +197,22 @@ class Resident:
         self.token, self._batch, self._ended = known["token"], known["batch"], known["ended"]
         self.checkpoint, self._since = known["checkpoint"], known["since"]
         self._wakes = known["run"] != self.spec.identity
-        self._plan = _plan_from_json(known["plan"], self.spec.query)
+        self._plan = None if known["plan"] is None else any_plan_from_json(known["plan"], self.spec.query)
+        self._recall_controller(known)
         self._marks.restore(known["marks"])
         self._chunks.restore(known["chunks"])
+
+    def _recall_controller(self, known: Mapping[str, Any]) -> None:
+        """What the record says about past and future plans; a run that did not adapt has said nothing."""
+        spec, plan = self.spec, self._plan
+        self._history.restore(known["history"])
+        if plan is None or isinstance(plan, DifferencePlan) or spec.adaptive is None:
+            return
+        if known["controller"] is not None:
+            self._controller = Controller.from_json(spec.query, plan, spec.states, spec.adaptive, known["controller"])
+        else:
+            assumed = Statistics.default(spec.query)
+            self._controller = Controller(spec.query, plan, assumed, spec.states, spec.adaptive, chosen=False)
 
     def _load(self, tables: Mapping[tuple[int, int], pa.Table], relations: Mapping[int, pa.Table]) -> bool:
         """Put the rows of all chunks into the windows at once, if the bucket can do that."""
@@ -227,7 +249,7 @@ class Resident:
     def _open(self) -> None:
         query = self.spec.query
         ranked = rank(JoinGraph.of(query), Statistics.default(query))
-        self._bucket = self._new_bucket(ranked)
+        self._bucket = self._new_bucket(ranked if self._controller is None else self._controller.rank)
 
     def _new_bucket(self, ranked: Rank) -> Bucket:
         spec = self.spec
@@ -246,8 +268,18 @@ class Resident:
         beginnings = [self._beginning(s, tables.get(s)) for s in range(len(query.streams))]
         statistics = Statistics.measure(query, sample(query, beginnings))
         self._plan = plan_for(query, statistics, self.spec.plan, self.spec.states)
-        ranked = rank(JoinGraph.of(query), statistics)
-        self._bucket = self._new_bucket(ranked)
+        self._bucket = self._new_bucket(rank(JoinGraph.of(query), statistics))
+        is_written = self.spec.plan is not None
+        self._begin_period("as the user wrote it" if is_written else "chosen for the first rows")
+        if self.spec.adaptive is not None and not isinstance(self._plan, DifferencePlan):
+            self._controller = Controller(
+                query, self._plan, statistics, self.spec.states, self.spec.adaptive, chosen=not is_written
+            )
+
+    def _begin_period(self, reason: str) -> None:
+        """Another plan runs from now on: write it down."""
+        if self._plan is not None:
+            self._history.begin(self._batch, plan_label(self._plan, self.spec.query.aliases), reason)
 
     def _beginning(self, stream: int, table: pa.Table | None) -> tuple[pa.Table, Int64s, int]:
         """The first rows of a stream in time order, their times, and how many rows there are."""
@@ -287,6 +319,10 @@ class Resident:
         with clock("probe"):
             self._take(tables, watermark)
             answers = list(self._answers(watermark))
+        decisions = []
+        if self._controller is not None:
+            with clock("adapt"):
+                decisions = self._adapt(self._controller)
         with clock("emit"):
             results = [blob(part) for table in answers for part in _in_parts(table)]
         with clock("log"):
@@ -300,9 +336,18 @@ class Resident:
             "late": late,
             "bad": arriving.bad,
             "refused": refused,
+            "decisions": decisions,
         }
         kept_out = late_rows + [(stream, NO_TIME, body) for stream, body in arriving.rejected]
         return Outcome(self._batch - 1, results, kept_out, self._record(), self._measure(metrics))
+
+    def _adapt(self, controller: Controller) -> list[dict[str, Any]]:
+        """Let the controller decide about the plan; says what it has decided."""
+        before = len(controller.decisions)
+        if controller.consider(self.bucket):
+            self._plan = controller.plan
+            self._begin_period(controller.decisions[-1].reason)
+        return [decision.to_json() for decision in controller.decisions[before:]]
 
     def _decode(self, arriving: Arriving) -> tuple[dict[int, pa.Table], dict[int, int], list[KeptOut]]:
         """The rows that came in time, by stream; how many were late, and those rows if they are wanted."""
@@ -340,12 +385,27 @@ class Resident:
             if command["command"] == "end":
                 self._ended = True
                 return None
+            if command["command"] == "adapt":
+                return self._release()
             states = command.get("states") or self.spec.states
             plan = plan_for(query, Statistics.default(query), command["plan"], states)
         except ThalwegError as error:
             return str(error)
         self._plan = plan
         self.bucket.transition(plan, rank(JoinGraph.of(query), Statistics.default(query)))
+        self._begin_period("by command")
+        if self._controller is not None and not isinstance(plan, DifferencePlan):
+            self._controller.follow(plan, Statistics.default(query), hold=True)
+        return None
+
+    def _release(self) -> str | None:
+        """Let the plan adapt again; if it never did, says why."""
+        if self._controller is None:
+            return (
+                f"query '{self.spec.query.name}' does not adapt: it is no join, or runs with adaptive=False, as an "
+                "eddy, or with a plan of its user. Start it with adaptive=thalweg.Adaptivity()."
+            )
+        self._controller.release()
         return None
 
     def _take(self, tables: Mapping[int, pa.Table], watermark: int) -> None:
@@ -371,7 +431,9 @@ class Resident:
                 "checkpoint": self.checkpoint,
                 "since": self._since,
                 "batch": self._batch,
-                "plan": _plan_to_json(self._plan, self.spec.query.aliases),
+                "plan": None if self._plan is None else plan_to_json(self._plan, self.spec.query.aliases),
+                "controller": None if self._controller is None else self._controller.to_json(),
+                "history": self._history.to_json(),
                 "chunks": self._chunks.to_json(),
                 "marks": self._marks.to_json(),
                 "ended": self._ended,
@@ -383,7 +445,12 @@ class Resident:
         sizes = self.bucket.sizes()
         streams = [size for size in sizes if len(size.node) == 1]
         work = self.bucket.work
+        self._history.update(sum(counts["tuples"].values()), sizes)
+        history = self._history.to_json()
         measured = counts | {
+            "bucket": self._number,
+            "plan_changes": history["changes"],
+            "history": history["periods"],
             "watermark": self._marks.watermark,
             "plan": None if self._plan is None else format_any(self._plan, self.spec.query.aliases),
             "state_tuples": sum(size.tuples for size in streams),
@@ -451,19 +518,3 @@ class _Clock:
         started = time.perf_counter()
         yield
         self._seconds[phase] += time.perf_counter() - started
-
-
-def _plan_to_json(plan: AnyPlan | None, aliases: Sequence[str]) -> dict[str, Any] | None:
-    if plan is None:
-        return None
-    kept = [sorted(node) for node in plan.kept] if isinstance(plan, TreePlan) else []
-    return {"text": format_any(plan, aliases), "kept": sorted(kept)}
-
-
-def _plan_from_json(known: Mapping[str, Any] | None, query: Query) -> AnyPlan | None:
-    if known is None:
-        return None
-    if query.kind == "difference":
-        return parse_difference(known["text"], query.aliases)
-    plan = parse_plan(known["text"], query.aliases)
-    return TreePlan(plan.tree, frozenset(map(frozenset, known["kept"]))) if isinstance(plan, TreePlan) else plan

@@ -1,0 +1,357 @@
+"""When to look at a running join, when to search another plan, and when to change to it.
+
+Design
+    Three stages, each cheaper than the next and each asked for by the one before. *Look*: update averages, compare the
+    cost that was observed with the one predicted for the running plan. *Search*: when that comparison, or what is
+    known of the streams, has moved since plans were last compared. *Change*: when the best plan known has been
+    expected, in several looks in a row, to save a share of the cost, and over a horizon more than the change costs.
+
+    A plan that has run is compared with its own bias, any other with that of the running plan
+    (:mod:`thalweg.adapt.experience`): a plan that only looked better is left again, and not chosen a second time.
+
+Invariant
+    Decisions depend on the input alone, never on a clock. The answer does not depend on decisions at all.
+
+Cost
+    Looks and searches are paid out of a purse, into which every tuple's work puts a share (``overhead``), so they take
+    no more than that share of the time whatever the query, to the accuracy of their prices. Where no
+    order of probes could matter (a straight join) nothing is looked at.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
+from typing import Any
+
+from thalweg.adapt.decision import Action, Decision, plan_label
+from thalweg.adapt.experience import SHARED, Experience
+from thalweg.adapt.monitor import LOOK_ROWS, NO_WORK, Monitor
+from thalweg.adapt.purse import Purse, look_price, search_price
+from thalweg.adapt.weighing import Prices, drift, transition_price
+from thalweg.cql.query import Query
+from thalweg.engine.bucket import Bucket
+from thalweg.options import Adaptivity, States
+from thalweg.plan.cost import plan_cost, programs_cost
+from thalweg.plan.estimator import clearly_less
+from thalweg.plan.join_graph import JoinGraph
+from thalweg.plan.plan_json import plan_from_json, plan_to_json, statistics_from_json, statistics_to_json
+from thalweg.plan.program import Programs, Rank, compile_programs
+from thalweg.plan.search import choose_plan, rank
+from thalweg.plan.statistics import Statistics
+from thalweg.plan.tree import LinearPlan, Plan
+
+_LOG = 1_000
+"""Decisions that are kept."""
+_LOG_REMEMBERED = 16
+"""Of these, how many outlive the process."""
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """What a look has shown: the streams, and what a tuple costs under the running plan.
+
+    ``predicted`` and ``observed`` are averages over the same looks, ``recent`` is what was observed since the last.
+    """
+
+    statistics: Statistics
+    predicted: float
+    observed: float
+    recent: float
+
+    @property
+    def bias(self) -> float:
+        return math.log(self.observed / self.predicted)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reference:
+    """What was known when plans were last compared: the running plan's bias, and the streams."""
+
+    bias: float
+    statistics: Statistics
+
+
+@dataclass(frozen=True, slots=True)
+class _Alternative:
+    """A plan to change to, with its expected cost per tuple, corrected by experience, and the price of the change."""
+
+    plan: Plan
+    cost: float
+    price: float
+
+
+class Controller:
+    """Watches one bucket and changes its plan.
+
+    The owner calls :meth:`consider` whenever the bucket is at rest, between any two batches.
+
+    Args:
+        query: what the bucket runs.
+        plan: the plan that runs.
+        statistics: those that it was compiled with.
+        states: which states a plan may keep.
+        settings: the thresholds.
+        chosen: whether the planner chose the plan for these statistics; someone else's is soon compared with others.
+
+    """
+
+    def __init__(
+        self,
+        query: Query,
+        plan: Plan,
+        statistics: Statistics,
+        states: States,
+        settings: Adaptivity,
+        *,
+        chosen: bool = True,
+    ) -> None:
+        self._query = query
+        self._graph = JoinGraph.of(query)
+        self._states = states
+        self._settings = settings
+        self._monitor = Monitor(query, settings.memory)
+        self._experience = Experience()
+        self._look_price, self._search_price = look_price(self._graph), search_price(self._graph)
+        self._purse = Purse(self._look_price, self._look_price + self._search_price)
+        self._is_saving = False
+        self._seen = NO_WORK
+        self._unlooked = NO_WORK
+        self._next_look = settings.period
+        self._looks = 0
+        self._reference = _Reference(0.0, statistics) if chosen else None
+        self._pending: Plan | None = None
+        self._streak = 0
+        self._cooling = 0
+        self._is_held = False
+        self.position = 0
+        self.changes = 0
+        self.decisions: list[Decision] = []
+        self._adopt(plan, statistics)
+
+    def _adopt(self, plan: Plan, statistics: Statistics) -> None:
+        """Take note of the plan that runs."""
+        self.plan, self._ranked_by = plan, statistics
+        self._programs: Programs = compile_programs(plan, self._graph, self.rank)
+        self._prices = Prices.of(programs_cost(self._programs, self._graph, statistics))
+        self._pending, self._streak = None, 0
+        self._monitor.forget_work()
+
+    @property
+    def rank(self) -> Rank:
+        """The order of probes that the running plan was compiled with."""
+        return rank(self._graph, self._ranked_by)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no other plan could be better: a straight join looks into every window once, in whatever order."""
+        return self._graph.streams < 3 or (self._graph.straight and isinstance(self.plan, LinearPlan))
+
+    def follow(self, plan: Plan, statistics: Statistics, *, hold: bool = False) -> None:
+        """Someone else has changed the plan; with ``hold``, it stays until :meth:`release`."""
+        self._is_held = self._is_held or hold
+        self._log("change", "by command", plan)
+        self._adopt(plan, statistics)
+        self.changes += 1
+        self._cooling = 0
+
+    def release(self) -> None:
+        """Decide again."""
+        self._is_held = False
+        self._reference = None
+
+    def start_over(self, bucket: Bucket) -> None:
+        """The bucket was built anew: its counters begin again, and what was learned stays."""
+        self._seen = bucket.work.counts
+        self._monitor.start_over(bucket.glimpse(0))
+
+    # -- Looking ------------------------------------------------------------------------
+
+    def consider(self, bucket: Bucket) -> bool:
+        """Look, search and change, each if it is due; says whether the plan has changed."""
+        if self.is_idle:
+            return False
+        self._count(bucket.work.counts)
+        price = self._look_price + (self._search_price if self._is_saving else 0.0)
+        if self._is_held or self.position < self._next_look or self._purse.held < price:
+            return False
+        self._purse.pay(self._look_price)
+        self._next_look = self.position + self._settings.period
+        self._looks += 1
+        self._monitor.look(bucket.glimpse(LOOK_ROWS), self._unlooked)
+        view = self._view(self._unlooked)
+        self._unlooked = NO_WORK
+        other = self._decide(view)
+        if other is None:
+            return False
+        bucket.transition(other.plan, rank(self._graph, view.statistics))
+        self._adopt(other.plan, view.statistics)
+        self.changes += 1
+        self._cooling = self._settings.cool_down
+        return True
+
+    def _count(self, work: tuple[int, ...]) -> None:
+        """Put a share of the work done since the last call into the purse."""
+        done = [now - before for now, before in zip(work, self._seen, strict=True)]
+        self._seen = work
+        self.position += done[0]
+        self._unlooked = tuple(old + new for old, new in zip(self._unlooked, done, strict=True))
+        self._purse.put(self._settings.overhead * self._prices.total(done))
+
+    def _view(self, recent: Sequence[int]) -> _View:
+        statistics = self._monitor.statistics()
+        predicted = programs_cost(self._programs, self._graph, statistics)
+        self._prices = Prices.of(predicted)
+        observed, lately = (self._prices.total(work) / work[0] for work in (self._monitor.work, recent))
+        return _View(statistics, predicted.per_tuple, observed, lately)
+
+    # -- Deciding -----------------------------------------------------------------------
+
+    def _decide(self, view: _View) -> _Alternative | None:
+        """What to change to, if anything."""
+        if self._cooling:
+            self._cooling -= 1
+            if not self._cooling:
+                self._note_outcome(view.recent)
+            return None
+        self._experience.learn(self.plan, view.bias, self._looks)
+        if self._pending is not None:
+            return self._weigh(view, self._alternative(self._pending, view), "")
+        cause = self._cause(view)
+        self._is_saving = cause is not None and self._purse.held < self._search_price
+        if cause is None or self._is_saving:
+            return None
+        self._purse.pay(self._search_price)
+        self._reference = _Reference(view.bias, view.statistics)
+        best = self._best(view)
+        if not clearly_less(best.cost, view.predicted):
+            self._log("stay", f"{cause}; no better plan is known", None, view, best)
+            return None
+        return self._weigh(view, best, f"{cause}; ")
+
+    def _cause(self, view: _View) -> str | None:
+        """Why plans should be compared again, if they should."""
+        if self._reference is None:
+            return "nobody has compared plans yet"
+        bound = math.log1p(self._settings.deviation)
+        if abs(view.bias - self._reference.bias) >= bound:
+            ratios = math.exp(self._reference.bias), math.exp(view.bias)
+            return f"the observed cost went from {ratios[0]:.2f} to {ratios[1]:.2f} times the predicted one"
+        moved = drift(self._graph, self._reference.statistics, view.statistics)
+        return f"the streams moved by {math.expm1(moved):.0%}" if moved >= bound else None
+
+    def _best(self, view: _View) -> _Alternative:
+        """The cheapest of what the search finds and what has run before.
+
+        If the model knows nothing of what makes the running plan so dear, plans of other kinds may be spared it.
+        """
+        kinds: list[States] = [self._states]
+        if self._states == "auto" and view.bias > SHARED:
+            kinds += ["none", "all"]
+        plans = [choose_plan(self._graph, view.statistics, kind) for kind in kinds] + self._experience.plans
+        return min((self._alternative(plan, view) for plan in plans), key=lambda each: each.cost)
+
+    def _alternative(self, plan: Plan, view: _View) -> _Alternative:
+        cost = plan_cost(plan, self._graph, view.statistics).per_tuple
+        price = transition_price(self.plan, plan, self._graph, view.statistics)
+        return _Alternative(plan, cost * self._experience.correction(plan, view.bias), price)
+
+    def _weigh(self, view: _View, other: _Alternative, cause: str) -> _Alternative | None:
+        """The alternative, if changing to it has been worth it for long enough; else it may be weighed again."""
+        settings = self._settings
+        gain = view.predicted - other.cost
+        share = gain / view.predicted
+        action: Action = "stay"
+        if share <= settings.gain:
+            outcome = f"a gain of {share:.0%} is not worth a change"
+        elif gain * settings.horizon <= other.price:
+            outcome = f"a gain of {gain:.0f} ns per tuple does not pay the price of the change"
+        elif self._streak + 1 < settings.persistence:
+            action = "wait"
+            outcome = f"a gain of {share:.0%} has been seen in {self._streak + 1} of {settings.persistence} looks"
+        else:
+            action = "change"
+            outcome = f"a gain of {share:.0%} is expected"
+        self._log(action, cause + outcome, other.plan, view, other)
+        self._pending, self._streak = (other.plan, self._streak + 1) if action == "wait" else (None, 0)
+        return other if action == "change" else None
+
+    # -- What is said about it ----------------------------------------------------------
+
+    def _log(
+        self,
+        action: Action,
+        reason: str,
+        to: Plan | None,
+        view: _View | None = None,
+        other: _Alternative | None = None,
+    ) -> None:
+        aliases = self._query.aliases
+        self.decisions.append(
+            Decision(
+                position=self.position,
+                action=action,
+                reason=reason,
+                plan=plan_label(self.plan, aliases),
+                to=None if to is None else plan_label(to, aliases),
+                predicted_before=None if view is None else view.predicted,
+                predicted_after=None if other is None else other.cost,
+                price=None if other is None else other.price,
+                observed_before=None if view is None else view.recent,
+            )
+        )
+        del self.decisions[:-_LOG]
+
+    def _note_outcome(self, observed: float) -> None:
+        """Write down what the last change has led to."""
+        for place in reversed(range(len(self.decisions))):
+            if self.decisions[place].action == "change":
+                self.decisions[place] = replace(self.decisions[place], observed_after=observed)
+                return
+
+    # -- What is remembered -------------------------------------------------------------
+
+    def to_json(self) -> dict[str, Any]:
+        """All that a successor needs to go on, but the plan."""
+        aliases, reference = self._query.aliases, self._reference
+        return {
+            "monitor": self._monitor.to_json(),
+            "experience": self._experience.to_json(aliases),
+            "purse": self._purse.held,
+            "saving": self._is_saving,
+            "prices": astuple(self._prices),
+            "seen": self._seen,
+            "unlooked": self._unlooked,
+            "next_look": self._next_look,
+            "looks": self._looks,
+            "ranked_by": statistics_to_json(self._ranked_by),
+            "reference": None if reference is None else [reference.bias, statistics_to_json(reference.statistics)],
+            "pending": None if self._pending is None else plan_to_json(self._pending, aliases),
+            "streak": self._streak,
+            "cooling": self._cooling,
+            "held": self._is_held,
+            "position": self.position,
+            "changes": self.changes,
+            "decisions": [decision.to_json() for decision in self.decisions[-_LOG_REMEMBERED:]],
+        }
+
+    @staticmethod
+    def from_json(
+        query: Query, plan: Plan, states: States, settings: Adaptivity, known: Mapping[str, Any]
+    ) -> Controller:
+        """The controller that wrote this, of a bucket that runs under ``plan``."""
+        self = Controller(query, plan, statistics_from_json(known["ranked_by"]), states, settings)
+        self._monitor.restore(known["monitor"])
+        self._experience = Experience.from_json(known["experience"], query.aliases)
+        self._purse.held, self._is_saving = known["purse"], known["saving"]
+        self._prices = Prices(*known["prices"])
+        self._seen, self._unlooked = tuple(known["seen"]), tuple(known["unlooked"])
+        self._next_look, self._looks = known["next_look"], known["looks"]
+        reference, pending = known["reference"], known["pending"]
+        self._reference = None if reference is None else _Reference(reference[0], statistics_from_json(reference[1]))
+        self._pending = None if pending is None else plan_from_json(pending, query.aliases)
+        self._streak, self._cooling, self._is_held = known["streak"], known["cooling"], known["held"]
+        self.position, self.changes = known["position"], known["changes"]
+        self.decisions = [Decision.from_json(each) for each in known["decisions"]]
+        return self

@@ -1,0 +1,57 @@
+"""What a running query leaves word of for ``thalweg explain --live``: the plans of its buckets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from thalweg.cli.console import grid, show
+from thalweg.cli.render import counted
+
+_FILE = "plans.json"
+
+
+def write_live(directory: Path, query: str, batch: int, buckets: Sequence[Mapping[str, Any]]) -> None:
+    """Say, after a batch, which plans the buckets have run under."""
+    new = directory / f"{_FILE}.new"
+    new.write_text(json.dumps({"query": query, "batch": batch, "buckets": list(buckets)}) + "\n", encoding="utf-8")
+    new.replace(directory / _FILE)
+
+
+def read_live(directory: Path) -> dict[str, Any]:
+    """What was said last."""
+    from thalweg.errors import InputError
+
+    file = directory / _FILE
+    if not file.exists():
+        raise InputError(
+            f"no query has left word of its plans in {directory}. Give the --directory of a `thalweg run` that has "
+            "finished a batch; without that option it is CHECKPOINT/thalweg."
+        )
+    known: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return known
+
+
+def print_live(console: Console, known: Mapping[str, Any]) -> None:
+    """The plans as tables: for every bucket its history, and how far the states of its plan are complete."""
+    console.print(f"{known['query']} after batch {known['batch']:,}", style="bold", soft_wrap=True)
+    for bucket in known["buckets"]:
+        console.print()
+        console.print(f"bucket {bucket['bucket']}: {counted(bucket['changes'], 'plan change')}")
+        periods = grid("from batch", "from tuple", "plan", "why", right={"from batch", "from tuple"})
+        for period in bucket["periods"]:
+            periods.add_row(f"{period['batch']:,}", f"{period['position']:,}", period["plan"], period["reason"])
+        show(console, periods)
+        states = bucket["periods"][-1]["states"] if bucket["periods"] else []
+        if states:
+            console.print()
+            table = grid("state", "began", "entries", "live keys", right={"entries", "live keys"})
+            for state in states:
+                live = "all" if state["live_keys"] is None else f"{state['live_keys']:,}"
+                began = "complete" if state["complete_at_start"] else "incomplete"
+                table.add_row(state["state"], began, f"{state['entries']:,}", live)
+            show(console, table)
