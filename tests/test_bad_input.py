@@ -122,7 +122,7 @@ def test_transitions_that_cannot_happen() -> None:
 def test_options_that_do_not_exist_or_fit() -> None:
     fails(OptionError, "unknown option 'plann'. Did you mean 'plan'?", options={"plann": "a b"})
     fails(OptionError, "option states is one of auto, all, none, not 'some'", options={"states": "some"})
-    known = "jisc, moving_state, parallel_track, parallel_track_printed, jisc_printed"
+    known = "jisc, moving_state, parallel_track, cacq, stairs, stairs_jisc, parallel_track_printed, jisc_printed"
     fails(OptionError, f"option migration is one of {known}, not 'lazy'", options={"migration": "lazy"})
     unlike = "option memory_limit is a number of bytes or a text such as '64 MB', not '64 loaves'"
     fails(OptionError, unlike, options={"memory_limit": "64 loaves"})
