@@ -31,6 +31,7 @@ SMALL = spark.Sizes(
     check_triggers=2,
     loads=(Load(300, {FLOOR: 1, THALWEG: 2, DEFAULT_STORE: 1}),),
     tiny=Load(30, {FLOOR: 1}),
+    restart_seconds=1,
     growth_rows=300,
     growth_steady=1,
     window_seconds=(),
@@ -75,6 +76,7 @@ def test_rows_of_a_part_have_the_same_columns(document: Document) -> None:
         "where the time of thalweg's triggers goes",
         "where the time of thalweg's triggers goes",
         "fixed cost of a trigger",
+        "a restart with full windows",
         "growth: number of streams",
         "growth: keys",
         "growth: buckets",
@@ -111,6 +113,12 @@ def test_the_time_of_a_trigger_is_accounted_for(document: Document) -> None:
         assert {"probe", "log", "rebuild"} <= set(row)
         assert row["rebuilds"] <= row["steady"] * row["buckets"]
         assert row["state_bytes"] > 0
+
+
+def test_a_restart_builds_every_bucket_anew_once(document: Document) -> None:
+    (restart,) = part(document, "a restart")
+    assert restart["rebuilds"] == restart["buckets"] == 2
+    assert restart["state_tuples"] > 0
 
 
 def test_growth_varies_one_thing_and_measures_the_common_point_once(document: Document) -> None:

@@ -18,6 +18,7 @@ from sqlglot import exp
 
 from thalweg.cql.query import Query, RowsWindow, Theta
 from thalweg.engine.expressions import Expressions, Scalar, physical_names, plain_column
+from thalweg.engine.instants import GREATEST_TIME
 from thalweg.engine.interner import Interner
 from thalweg.engine.kernels.join import ROW, Float64s, Int64s, T
 from thalweg.engine.layout import layouts, sides
@@ -27,8 +28,6 @@ Booleans = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 _HASH = "hash"
 """The function that finds candidates for keys wider than 64 bits; how well it spreads matters to speed alone."""
-_GREATEST_TIME = 2**60
-"""Event times stay well inside 64 bits, so that adding a window cannot overflow (about the year 38,000)."""
 
 
 def microseconds(column: pa.ChunkedArray | pa.Array, where: str) -> tuple[Int64s, Booleans]:
@@ -46,7 +45,7 @@ def microseconds(column: pa.ChunkedArray | pa.Array, where: str) -> tuple[Int64s
         raise InputError(f"{where} has times outside the years that microseconds can count ({error})") from error
     valid = array.is_valid().to_numpy(zero_copy_only=False)
     times: Int64s = _values(array, 0)
-    if len(times) and max(int(times.max()), -int(times.min())) > _GREATEST_TIME:
+    if len(times) and max(int(times.max()), -int(times.min())) > GREATEST_TIME:
         raise InputError(
             f"{where} has times outside the years that microseconds can count: {times.min()} to {times.max()}"
         )

@@ -4,3 +4,5 @@ NEVER = -(2**62)
 """Before all time."""
 FOREVER = 2**62
 """The expiry of what no time ends."""
+GREATEST_TIME = 2**60
+"""Event times stay well inside these ends, on either side of 1970 (about the year 38,000)."""

@@ -16,6 +16,7 @@ The parts:
 - *the workload*: 4 streams, one match per probe, window 10 s, in triggers of some sizes;
 - *where the time goes* in Thalweg's triggers: by Spark's account, and inside of Thalweg's buckets;
 - *the fixed cost* of a trigger that brings next to nothing;
+- *a restart* from a checkpoint with large windows, whose intermediate results are not restored;
 - *growth* of Thalweg's times with the window, the number of streams, the keys and the buckets.
 """
 
@@ -68,6 +69,7 @@ class Sizes:
         check: the smaller join whose answers are compared, ``check_rows`` per trigger in ``check_triggers``.
         loads: the sizes of triggers of the workload; Thalweg takes part in each.
         tiny: triggers that bring next to nothing.
+        restart_seconds: the window of the restart part; the key domain grows in proportion.
         growth_rows, growth_steady: the triggers of the growth parts.
         window_seconds: the windows; the key domain grows in proportion.
         stream_counts: the numbers of streams; the rows of a trigger are dealt out to them.
@@ -83,6 +85,7 @@ class Sizes:
     check_triggers: int
     loads: tuple[Load, ...]
     tiny: Load
+    restart_seconds: int
     growth_rows: int
     growth_steady: int
     window_seconds: tuple[int, ...]
@@ -106,6 +109,7 @@ SIZES: dict[Scale, Sizes] = {
             Load(2_000_000, {FLOOR: 2, THALWEG: 2}),
         ),
         tiny=Load(400, {FLOOR: 5, THALWEG: 5, ROCKSDB_STORE: 3, DEFAULT_STORE: 3}),
+        restart_seconds=2_500,
         growth_rows=200_000,
         growth_steady=2,
         window_seconds=(1, 10, 100),
@@ -123,6 +127,7 @@ SIZES: dict[Scale, Sizes] = {
             Load(2_000_000, {FLOOR: 5, THALWEG: 5, DEFAULT_STORE: 1}),
         ),
         tiny=Load(400, {FLOOR: 15, THALWEG: 15, ROCKSDB_STORE: 9, DEFAULT_STORE: 9}),
+        restart_seconds=2_500,
         growth_rows=400_000,
         growth_steady=5,
         window_seconds=(1, 10, 100),
@@ -158,6 +163,7 @@ def measure(scale: Scale, sizes: Sizes, report: Report, spark: SparkSession) -> 
         rows += [_in_buckets(found[THALWEG]) for _, found in loads]
         tiny = _load(sizes.workload, sizes.tiny, contenders, report)
         rows += _rows("fixed cost of a trigger", sizes.workload, tiny)
+        rows.append(_restart(sizes, contenders[THALWEG], report))
         rows += _growth(sizes, spark, Path(commands), report)
     claims = [claim for load, found in loads for claim in _claims(load, found, sizes.bars)]
     return Document(bench="spark", scale=scale, machine=_machine(spark), rows=rows, claims=claims)
@@ -198,6 +204,28 @@ def _load(workload: Workload, load: Load, contenders: Mapping[str, Contender], r
                 report(f"timing {name}, {load.rows:,} rows per trigger")
                 runs[name] = contender.timed(files, WARM_UP + load.steady[name])
     return runs
+
+
+def _restart(sizes: Sizes, contender: Contender, report: Report) -> Row:
+    """The first trigger of a query that goes on where another left full windows, beside the one after it."""
+    window_us = sizes.restart_seconds * MICROSECONDS
+    keys = max(1, sizes.workload.keys * window_us // sizes.workload.window_us)
+    workload = replace(sizes.workload, window_us=window_us, keys=keys)
+    report(f"writing files for windows of {sizes.restart_seconds:,} s")
+    with _files(workload, sizes.tiny.rows, 3) as files:
+        report("filling the windows, and starting again")
+        before, after = contender.restarted(files, 1)
+    first, second = after.triggers
+    return {
+        "part": "a restart with full windows",
+        "state_tuples": before.triggers[-1].metrics["state_tuples"],
+        "buckets": before.buckets,
+        "trigger_before": rounded(before.triggers[-1].seconds),
+        "first_trigger_after": rounded(first.seconds),
+        "rebuild_all_buckets": rounded(first.metrics["seconds"]["rebuild"]),
+        "rebuilds": first.metrics["rebuilds"],
+        "next_trigger": rounded(second.seconds),
+    }
 
 
 def _growth(sizes: Sizes, spark: SparkSession, commands: Path, report: Report) -> list[Row]:

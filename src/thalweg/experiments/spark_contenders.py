@@ -46,6 +46,18 @@ class Contender:
         check_results(self.name, found, files.results(triggers) if self.joins else sum(files.rows(triggers)))
         return found
 
+    def restarted(self, files: MicroBatches, triggers: int) -> tuple[Run, Run]:
+        """Run over the first so many triggers, and then over the others from its checkpoint, in a new run."""
+        with tempfile.TemporaryDirectory(prefix="thalweg-bench-") as scratch:
+            self._clear()
+            before = run(self.query(files, triggers), self.metrics, Path(scratch), "noop")
+            self._clear()
+            after = run(self.query(files, len(files.ends)), self.metrics, Path(scratch), "noop")
+        whole = Run((*before.triggers, *after.triggers))
+        check_rows(self.name, whole, files, len(files.ends))
+        check_results(self.name, whole, files.results(len(files.ends)))
+        return before, after
+
     def answer(self, files: MicroBatches) -> Ids:
         """Run over all files and keep the answer: the ids of the results."""
         with tempfile.TemporaryDirectory(prefix="thalweg-bench-") as scratch:

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from thalweg.engine.instants import NEVER
+from thalweg.engine.instants import GREATEST_TIME, NEVER
 from thalweg.plan.partitioning import Partitioning
 
 T, MOMENT, PASSES = "__t", "__moment", "__passes"
@@ -54,6 +54,14 @@ def time_column(time: str, kind: pa.DataType) -> str:
 def event_times(table: pa.Table, column: str) -> pa.ChunkedArray:
     """Event times in microseconds, NULL where there is none."""
     return table.column(column).cast(pa.int64())
+
+
+def _usable(times: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    """Which of these are event times: neither missing nor out of reach; None: all are."""
+    ends = pc.min_max(times).as_py()
+    if not times.null_count and (not len(times) or max(ends["max"], -ends["min"]) <= GREATEST_TIME):
+        return None
+    return pc.fill_null(pc.and_(pc.less_equal(times, GREATEST_TIME), pc.greater_equal(times, -GREATEST_TIME)), False)
 
 
 def hash_column(axis: int) -> str:
@@ -99,14 +107,15 @@ class Packer:
         """A row for each bucket; ``place`` orders the blobs of a stream as their rows came."""
         moment = pc.max(table.column(MOMENT)).as_py() if MOMENT in table.column_names else 0
         times = event_times(table, self.time)
-        bad = times.null_count
+        usable = _usable(times)
+        bad = 0
         rejected = None
-        if bad:
-            missing = pc.is_null(times)
+        if usable is not None:
+            bad = len(times) - pc.sum(usable).as_py()
             if self.route_rejected:
-                rejected = blob(_conform(table.filter(missing), self.schema))
-            table = table.filter(pc.invert(missing))
-        newest = NEVER if bad == len(times) else pc.max(times).as_py()
+                rejected = blob(_conform(table.filter(pc.invert(usable)), self.schema))
+            table, times = table.filter(usable), times.filter(usable)
+        newest = pc.max(times).as_py() if len(times) else NEVER
         if PASSES in table.column_names:
             # Not before: a row that can join nothing still says how late it is.
             table = table.filter(table.column(PASSES))
