@@ -33,6 +33,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     for experiment in (
         _experiment("engine", "the engine against DuckDB, a bare M-Join kernel and its own plain-Python twin"),
         _experiment("spark", "thalweg on Spark against Spark's own chained joins, and the floor that Spark sets"),
+        _experiment("jisc", "JISC's figures 7 to 12: changes of plan against their rivals; and what adapting is worth"),
     )
 }
 """All experiments by name, in the order in which they are listed."""

@@ -1,0 +1,55 @@
+"""JISC's experiments (section 6 of the paper) side by side in one run, and what adapting by JISC is worth.
+
+Read in this order: :mod:`~thalweg.experiments.jisc.workloads` (the streams), :mod:`~thalweg.experiments.jisc.driving`
+(policies, clocks, answers), then the parts: :mod:`~thalweg.experiments.jisc.figures` (figures 7, 8, 9, 11, 12),
+:mod:`~thalweg.experiments.jisc.first_output` (figure 10), :mod:`~thalweg.experiments.jisc.no_stall` and
+:mod:`~thalweg.experiments.jisc.adaptivity`. :mod:`~thalweg.experiments.jisc.plots` draws what was measured.
+
+Times are processor time, work is counted beside them, contenders take turns, and every lap's answer is compared.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from thalweg.engine.compilation import ready_kernels
+from thalweg.experiments import machine
+from thalweg.experiments.experiment import Claim, Document, Report, Row, Scale
+from thalweg.experiments.jisc import adaptivity, figures
+from thalweg.experiments.jisc.first_output import first_output
+from thalweg.experiments.jisc.no_stall import no_stall
+from thalweg.experiments.jisc.sizes import SIZES, Sizes
+
+
+def run(scale: Scale, report: Report) -> Document:
+    """Measure at a scale."""
+    return measure(scale, SIZES[scale], report)
+
+
+def plot(document: Document, directory: Path) -> list[Path]:
+    """Draw the figures of a document."""
+    from thalweg.experiments.jisc.plots import draw
+
+    return draw(document, directory)
+
+
+def measure(scale: Scale, sizes: Sizes, report: Report) -> Document:
+    """Measure all parts in the given sizes."""
+    report("loading the kernels")
+    ready_kernels()
+    rows: list[Row] = []
+    claims: list[Claim] = []
+    for found, wanted in (
+        figures.migration_stage(figures.FIGURE_7, sizes.stage, report),
+        figures.migration_stage(figures.FIGURE_8, sizes.stage, report),
+        figures.normal_operation(sizes.normal, report),
+        *(first_output(each, report) for each in sizes.first_output),
+        figures.changes_from_time_to_time(figures.FIGURE_11, sizes.often, report),
+        figures.changes_from_time_to_time(figures.FIGURE_12, sizes.often, report),
+        no_stall(sizes.no_stall, report),
+        adaptivity.drifting(sizes.adapting, report),
+        adaptivity.stationary(sizes.adapting, report),
+    ):
+        rows += found
+        claims += wanted
+    return Document(bench="jisc", scale=scale, machine=machine.describe(), rows=rows, claims=claims)

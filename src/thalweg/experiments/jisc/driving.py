@@ -1,0 +1,158 @@
+"""Policies as contenders: each drives the same tuples through an engine that changes its plan by it."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar, get_args
+
+from thalweg.engine.eddy import Policy as Routing
+from thalweg.engine.eddy import open_eddy
+from thalweg.engine.join import Work
+from thalweg.engine.migration import Joiner, open_joiner
+from thalweg.experiments import answers
+from thalweg.experiments.answers import Fingerprint
+from thalweg.experiments.experiment import Report, Row, rounded
+from thalweg.experiments.jisc.workloads import Tuples, Uniform
+from thalweg.experiments.timing import one_core
+from thalweg.plan.program import Rank
+from thalweg.plan.tree import Plan
+
+JISC = "jisc"
+MOVING_STATE = "moving_state"
+PARALLEL_TRACK = "parallel_track"
+PRINTED = "parallel_track_printed"
+CACQ = "cacq"
+STAIRS = "stairs_jisc"
+
+AT_ONCE = 1 << 14
+"""Tuples handed over at once."""
+
+_COUNTS = ("probes", "candidates", "stored", "completions", "checked", "duplicates")
+"""What is shown of the work."""
+
+Result = TypeVar("Result")
+Changes = Sequence[tuple[int, Plan]]
+"""(position, plan): the plan from the tuple at this position on."""
+
+
+def open_policy(policy: str, workload: Uniform, plan: Plan) -> Joiner:
+    """An engine that begins with ``plan`` and changes it by ``policy``, or routes by it."""
+    if policy in get_args(Routing):
+        return open_eddy(workload.query, plan, workload.rank, policy)  # type: ignore[arg-type] # as was just seen
+    return open_joiner(workload.query, plan, workload.rank, policy)  # type: ignore[arg-type] # likewise
+
+
+class Drive:
+    """An engine on its way through tuples.
+
+    Its clock counts processor time, which others on the machine do not add to, and runs while the engine does, not while
+    the answer is taken down.
+    """
+
+    def __init__(self, policy: str, workload: Uniform, plan: Plan, tuples: Tuples) -> None:
+        self.joiner = open_policy(policy, workload, plan)
+        self.position = 0
+        self._rank: Rank = workload.rank
+        self._tuples = tuples
+        self._reset()
+
+    def _reset(self) -> None:
+        self.seconds, self.found = 0.0, answers.NOTHING
+        self._before = self.joiner.work
+
+    def to(self, end: int, changes: Changes = (), at_once: int = AT_ONCE) -> Lap:
+        """Process all tuples before ``end``; what that took, and its answer."""
+        self._reset()
+        waiting = list(changes)
+        while self.position < end:
+            while waiting and waiting[0][0] == self.position:
+                self._timed(partial(self.joiner.transition, waiting.pop(0)[1], self._rank))
+            next_change = waiting[0][0] if waiting else end
+            self._take(min(self.position + at_once, next_change, end))
+        return Lap(self.seconds, counted(self._before, self.joiner.work), self.found)
+
+    def _take(self, end: int) -> None:
+        batch = self._tuples.between(self.position, end)
+        self._timed(partial(self.joiner.offer, batch))
+        blocks = self.joiner.advance()
+        while (block := self._timed(partial(next, blocks, None))) is not None:
+            self.found = self.found.joined(answers.fingerprint(block[:, 2:].T))
+        self.position = end
+
+    def _timed(self, act: Callable[[], Result]) -> Result:
+        started = time.process_time()
+        result = act()
+        self.seconds += time.process_time() - started
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class Lap:
+    """A stretch of a drive: seconds of processor time, counted work, and the answer."""
+
+    seconds: float
+    work: dict[str, int]
+    found: Fingerprint
+
+
+@dataclass(frozen=True, slots=True)
+class Laps:
+    """The same lap, driven several times."""
+
+    seconds: tuple[float, ...]
+    work: dict[str, int]
+    results: int
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.seconds)
+
+    def columns(self, tuples: int) -> Row:
+        """What a row says about them."""
+        return {
+            "results": self.results,
+            "tuples_per_s": round(tuples / self.median),
+            "cpu_seconds": rounded(self.median),
+            "fastest": rounded(min(self.seconds)),
+            "slowest": rounded(max(self.seconds)),
+            **self.work,
+        }
+
+
+def race(drive: Callable[[str], Lap], names: Sequence[str], rounds: int, report: Report) -> dict[str, Laps]:
+    """Let everyone drive in turns, and see that all answers are the same.
+
+    A first round that nobody's clock counts warms up processor and kernels.
+    """
+    laps: dict[str, list[Lap]] = {name: [] for name in names}
+    expected: Fingerprint | None = None
+    with one_core():
+        for turn in range(rounds + 1):
+            for name in names:
+                report(f"{name}, {f'{turn} of {rounds}' if turn else 'checking'}")
+                gc.collect()
+                lap = drive(name)
+                expected = lap.found if expected is None else expected
+                answers.check_fingerprints(expected, lap.found, (names[0], name))
+                if turn:
+                    laps[name].append(lap)
+    return {
+        name: Laps(tuple(lap.seconds for lap in each), each[-1].work, each[-1].found.rows)
+        for name, each in laps.items()
+    }
+
+
+def faster(laps: dict[str, Laps], name: str, other: str) -> float:
+    """How many times as fast ``name`` was as ``other``: the median over rounds, in each of which both drove close together."""
+    pairs = zip(laps[name].seconds, laps[other].seconds, strict=True)
+    return statistics.median(theirs / mine for mine, theirs in pairs)
+
+
+def counted(before: Work, after: Work) -> dict[str, int]:
+    """The work between two moments."""
+    return {name: getattr(after, name) - getattr(before, name) for name in _COUNTS}

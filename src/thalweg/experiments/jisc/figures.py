@@ -1,0 +1,186 @@
+"""Figures 7, 8, 9, 11 and 12: throughput while a plan changes, when it does not, and when it does so often.
+
+Every plan is a left-deep pipeline that keeps all its states, as in the paper, whatever would be the best here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from thalweg.experiments.experiment import Claim, Report, Row, at_least, at_most
+from thalweg.experiments.jisc.driving import (
+    CACQ,
+    JISC,
+    MOVING_STATE,
+    PARALLEL_TRACK,
+    PRINTED,
+    STAIRS,
+    Drive,
+    Lap,
+    Laps,
+    faster,
+    race,
+)
+from thalweg.experiments.jisc.sizes import SEED, Normal, Often, Stage
+from thalweg.experiments.jisc.workloads import Tuples, Uniform, all_incomplete, one_incomplete, pipeline
+from thalweg.plan.join_graph import JoinGraph
+from thalweg.plan.search import choose_plan
+from thalweg.plan.tree import Plan
+
+Change = Callable[[Sequence[int]], list[int]]
+
+FIGURE_7 = "figure 7: while the plan changes, one state incomplete"
+FIGURE_8 = "figure 8: while the plan changes, all states incomplete"
+FIGURE_9 = "figure 9: normal operation"
+FIGURE_11 = "figure 11: changes from time to time, all states incomplete"
+FIGURE_12 = "figure 12: changes from time to time, one state incomplete"
+RIVALS = (MOVING_STATE, PARALLEL_TRACK, PRINTED)
+"""Those that JISC is asked to be ahead of."""
+PLAIN = "plain pipeline"
+AUTO = "auto"
+
+_CHANGES: dict[str, Change] = {
+    FIGURE_7: one_incomplete,
+    FIGURE_8: all_incomplete,
+    FIGURE_11: all_incomplete,
+    FIGURE_12: one_incomplete,
+}
+
+
+def migration_stage(figure: str, sizes: Stage, report: Report) -> tuple[list[Row], list[Claim]]:
+    """From a change of plan until all tuples from before have left the windows (JISC 6.1)."""
+    rows: list[Row] = []
+    points: list[dict[str, Laps]] = []
+    for joins in sizes.joins:
+        workload = Uniform(joins, sizes.window)
+        start = sizes.warm_turns * workload.turn
+        tuples = workload.tuples(np.random.default_rng(SEED), start + workload.turn)
+        old = range(workload.streams)
+        change = (start, pipeline(_CHANGES[figure](old)))
+
+        def lap(
+            name: str, workload: Uniform = workload, tuples: Tuples = tuples, change: tuple[int, Plan] = change
+        ) -> Lap:
+            drive = Drive(name, workload, pipeline(range(workload.streams)), tuples)
+            drive.to(change[0])
+            return drive.to(change[0] + workload.turn, [change])
+
+        names = (JISC, *RIVALS, CACQ, STAIRS)
+        points.append(race(lap, names, sizes.rounds, _prefixed(report, f"{_short(figure)}, {joins} joins")))
+        rows += _rows(figure, {"joins": joins, "window": sizes.window}, workload.turn, points[-1])
+    claims = _ahead(_short(figure), points)
+    if figure == FIGURE_7:
+        most = f"{_short(figure)}, {sizes.joins[-1]} joins: jisc / "
+        claims += [
+            at_least(f"{most}the better Parallel Track, tuples/s", _least(points[-1:], (PARALLEL_TRACK, PRINTED)), 1.8),
+            at_least(f"{most}Parallel Track as printed, tuples/s", _least(points[-1:], (PRINTED,)), 4),
+        ]
+    return rows, claims
+
+
+def changes_from_time_to_time(figure: str, sizes: Often, report: Report) -> tuple[list[Row], list[Claim]]:
+    """A change every so many tuples (JISC 6.4): there and back, each time with the same states incomplete."""
+    rows: list[Row] = []
+    points: list[dict[str, Laps]] = []
+    workload = Uniform(sizes.joins, sizes.window)
+    start = sizes.warm_turns * workload.turn
+    tuples = workload.tuples(np.random.default_rng(SEED), start + sizes.tuples)
+    one = list(range(workload.streams))
+    plans = pipeline(one), pipeline(_CHANGES[figure](one))
+    for period in sizes.periods:
+        positions = range(start + period, start + sizes.tuples + 1, period)
+        changes = [(position, plans[turn % 2]) for turn, position in enumerate(positions, start=1)]
+
+        def lap(name: str, changes: list[tuple[int, Plan]] = changes) -> Lap:
+            drive = Drive(name, workload, plans[0], tuples)
+            drive.to(start)
+            return drive.to(start + sizes.tuples, changes)
+
+        tell = _prefixed(report, f"{_short(figure)}, every {period:,} tuples")
+        points.append(race(lap, (JISC, *RIVALS, CACQ), sizes.rounds, tell))
+        columns: Row = {"period": period, "turns": round(period / workload.turn, 2), "joins": sizes.joins}
+        rows += _rows(figure, {**columns, "window": sizes.window}, sizes.tuples, points[-1])
+    return rows, _ahead(_short(figure), points)
+
+
+def normal_operation(parts: Sequence[Normal], report: Report) -> tuple[list[Row], list[Claim]]:
+    """All states complete (JISC 6.2).
+
+    The plain pipeline is the same engine with the same plan from the first tuple on: its states began
+    complete, and nothing of a migration was ever there. JISC comes from a change of plan whose states it has completed one by one.
+    What both still share, and a pipeline without migration would not need, is one comparison per probe and per entry
+    stored: whether the state is complete.
+    """
+    rows: list[Row] = []
+    claims: list[Claim] = []
+    for sizes in parts:
+        workload = Uniform(sizes.joins, sizes.window, sizes.method, "decks")
+        start = sizes.warm_turns * workload.turn
+        tuples = workload.tuples(np.random.default_rng(SEED), start + sizes.tuples)
+        plan = pipeline(range(workload.streams))
+        before = pipeline(all_incomplete(range(workload.streams)))
+        graph = JoinGraph.of(workload.query)
+        auto = choose_plan(graph, workload.statistics, "auto")
+
+        def lap(
+            name: str,
+            workload: Uniform = workload,
+            tuples: Tuples = tuples,
+            start: int = start,
+            plan: Plan = plan,
+            before: Plan = before,
+            auto: Plan = auto,
+            end: int = start + sizes.tuples,
+        ) -> Lap:
+            first = {JISC: before, AUTO: auto}.get(name, plan)
+            drive = Drive(name if name == CACQ else JISC, workload, first, tuples)
+            drive.to(start, [(workload.turn, plan)] if name == JISC else [])
+            return drive.to(end)
+
+        names = (JISC, PLAIN, CACQ, AUTO)
+        laps = race(lap, names, sizes.rounds, _prefixed(report, f"figure 9, {sizes.method}"))
+        columns: Row = {"method": sizes.method, "joins": sizes.joins, "window": sizes.window}
+        rows += _rows(FIGURE_9, columns, sizes.tuples, laps)
+        if sizes.method == "hash":
+            claims.append(
+                at_most("figure 9: jisc / plain pipeline, time per tuple", 1 / faster(laps, JISC, PLAIN), 1.03)
+            )
+        behind = max(1 / faster(laps, AUTO, other) for other in (PLAIN, CACQ))
+        claims.append(
+            at_most(f"figure 9, {sizes.method}: auto / the better of pipeline and CACQ, time per tuple", behind, 1.05)
+        )
+    return rows, claims
+
+
+def _rows(part: str, columns: Row, tuples: int, laps: dict[str, Laps]) -> list[Row]:
+    return [
+        {
+            "part": part,
+            "policy": name,
+            **columns,
+            "tuples": tuples,
+            **each.columns(tuples),
+            "jisc_speedup": round(faster(laps, JISC, name), 3),
+        }
+        for name, each in laps.items()
+    ]
+
+
+def _ahead(figure: str, points: Sequence[dict[str, Laps]]) -> list[Claim]:
+    return [
+        at_least(f"{figure}, in every point: jisc / {name}, tuples/s", _least(points, (name,)), 1) for name in RIVALS
+    ]
+
+
+def _least(points: Sequence[dict[str, Laps]], names: Sequence[str]) -> float:
+    return min(faster(laps, JISC, name) for laps in points for name in names)
+
+
+def _short(figure: str) -> str:
+    return figure.partition(":")[0]
+
+
+def _prefixed(report: Report, prefix: str) -> Report:
+    return lambda text: report(f"{prefix}: {text}")

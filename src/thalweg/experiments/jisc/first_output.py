@@ -1,0 +1,87 @@
+"""Figure 10: how long the output waits for a change of plan, against the size of the windows.
+
+The clock runs from the call that changes the plan until the first result is out, and counts processor time. Windows are filled
+without joining, and the plan before keeps no state: whatever it kept, a change that leaves all states
+incomplete could use none of it.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+
+import numpy as np
+
+from thalweg.engine.kernels.join import Int64s
+from thalweg.engine.migration import Joiner
+from thalweg.experiments import answers
+from thalweg.experiments.answers import Fingerprint
+from thalweg.experiments.experiment import Claim, Report, Row, at_most, rounded
+from thalweg.experiments.jisc.driving import JISC, MOVING_STATE, counted, open_policy
+from thalweg.experiments.jisc.sizes import SEED, FirstOutput
+from thalweg.experiments.jisc.workloads import Tuples, Uniform, all_incomplete, pipeline
+from thalweg.plan.tree import TreePlan, left_deep
+
+FIGURE_10 = {"hash": "figure 10a: time to the first result, hash", "nested loops": "figure 10b: nested loops"}
+
+
+def first_output(sizes: FirstOutput, report: Report) -> tuple[list[Row], list[Claim]]:
+    rows: list[Row] = []
+    ratio = 1.0
+    for window in sizes.windows:
+        workload = Uniform(sizes.joins, window, sizes.method, "decks")
+        tuples = workload.tuples(np.random.default_rng(SEED), workload.turn + sizes.changes)
+        waits: dict[str, list[float]] = {}
+        found: dict[str, Fingerprint] = {}
+        for name in (JISC, MOVING_STATE):
+            report(f"figure 10, {sizes.method}, windows of {window:,}: {name}")
+            waits[name], found[name], work = _waits(name, workload, tuples, sizes.changes)
+            rows.append(
+                {
+                    "part": FIGURE_10[sizes.method],
+                    "policy": name,
+                    "joins": sizes.joins,
+                    "window": window,
+                    "cpu_seconds": rounded(statistics.median(waits[name])),
+                    "fastest": rounded(min(waits[name])),
+                    "slowest": rounded(max(waits[name])),
+                    "results": found[name].rows,
+                    **work,
+                }
+            )
+        answers.check_fingerprints(found[JISC], found[MOVING_STATE], (JISC, MOVING_STATE))
+        ratio = statistics.median(waits[JISC]) / statistics.median(waits[MOVING_STATE])
+    claim = f"figure 10, {sizes.method}, windows of {sizes.windows[-1]:,}: jisc / moving_state, time to the first result"
+    return rows, [at_most(claim, ratio, sizes.bar)]
+
+
+def _waits(
+    policy: str, workload: Uniform, tuples: Tuples, changes: int
+) -> tuple[list[float], Fingerprint, dict[str, int]]:
+    """Seconds per change, the results of the tuples that came then, and the work of all changes."""
+    waits = []
+    found = answers.NOTHING
+    before = list(range(workload.streams))
+    after = all_incomplete(before)
+    work: dict[str, int] = {}
+    for change in range(changes):
+        joiner = open_policy(policy, workload, TreePlan(left_deep(before)))
+        joiner.load(tuples.between(change, workload.turn + change), workload.turn + change)
+        start = joiner.work
+        seconds, results = _until_result(joiner, workload, pipeline(after), tuples, workload.turn + change)
+        waits.append(seconds)
+        found = found.joined(answers.fingerprint(results))
+        work = counted(start, joiner.work)
+    return waits, found, work
+
+
+
+def _until_result(
+    joiner: Joiner, workload: Uniform, plan: TreePlan, tuples: Tuples, position: int
+) -> tuple[float, Int64s]:
+    batch = tuples.between(position, position + 1)
+    started = time.process_time()
+    joiner.transition(plan, workload.rank)
+    joiner.offer(batch)
+    block = next(joiner.advance())
+    return time.process_time() - started, block[:, 2:].T.copy()

@@ -1,0 +1,133 @@
+"""How much each part of the experiment measures, at each scale."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from thalweg.experiments.experiment import Scale
+from thalweg.experiments.jisc.workloads import Method
+
+SEED = 20_140_324
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Figures 7 and 8: the change comes after ``warm_turns`` turns."""
+
+    joins: tuple[int, ...]
+    window: int
+    warm_turns: int
+    rounds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Normal:
+    """Figure 9: ``tuples`` are timed after ``warm_turns`` turns; JISC's change comes after the first of these."""
+
+    method: Method
+    joins: int
+    window: int
+    warm_turns: int
+    tuples: int
+    rounds: int
+
+
+@dataclass(frozen=True, slots=True)
+class FirstOutput:
+    """Figure 10: ``changes`` of plan are timed at each window."""
+
+    method: Method
+    joins: int
+    windows: tuple[int, ...]
+    changes: int
+    bar: float
+
+
+@dataclass(frozen=True, slots=True)
+class Often:
+    """Figures 11 and 12: a change every ``period`` tuples."""
+
+    joins: int
+    window: int
+    warm_turns: int
+    tuples: int
+    periods: tuple[int, ...]
+    rounds: int
+
+
+@dataclass(frozen=True, slots=True)
+class NoStall:
+    """``changes`` of plan spread over ``batches``, of which one comes every ``interval`` seconds."""
+
+    joins: int
+    window: int
+    changes: int
+    batches: int
+    interval: float
+
+
+@dataclass(frozen=True, slots=True)
+class Adapting:
+    """Joins of so many streams; each phase brings ``phase_tuples`` of all streams together."""
+
+    streams: tuple[int, ...]
+    phases: int
+    phase_tuples: int
+    steady_tuples: int
+    rounds: int
+    steady_rounds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """All parts."""
+
+    stage: Stage
+    normal: tuple[Normal, ...]
+    first_output: tuple[FirstOutput, ...]
+    often: Often
+    no_stall: NoStall
+    adapting: Adapting
+
+
+SIZES: dict[Scale, Sizes] = {
+    "quick": Sizes(
+        stage=Stage(joins=(4, 12, 20), window=10_000, warm_turns=3, rounds=3),
+        normal=(
+            Normal("hash", joins=20, window=2_000, warm_turns=4, tuples=200_000, rounds=5),
+            Normal("nested loops", joins=4, window=300, warm_turns=4, tuples=20_000, rounds=3),
+        ),
+        first_output=(
+            FirstOutput("hash", joins=20, windows=(1_000, 10_000, 100_000), changes=5, bar=1 / 100),
+            FirstOutput("nested loops", joins=20, windows=(100, 1_000, 5_000), changes=3, bar=1 / 1000),
+        ),
+        often=Often(joins=20, window=500, warm_turns=2, tuples=500_000, periods=(50_000, 100_000, 250_000), rounds=3),
+        no_stall=NoStall(joins=8, window=10_000, changes=100, batches=400, interval=0.01),
+        adapting=Adapting(
+            streams=(4, 6, 8), phases=4, phase_tuples=300_000, steady_tuples=600_000, rounds=2, steady_rounds=5
+        ),
+    ),
+    "paper": Sizes(
+        stage=Stage(joins=(4, 8, 12, 16, 20), window=10_000, warm_turns=48, rounds=3),
+        normal=(
+            Normal("hash", joins=20, window=10_000, warm_turns=4, tuples=10_000_000, rounds=3),
+            Normal("nested loops", joins=4, window=1_000, warm_turns=4, tuples=100_000, rounds=3),
+        ),
+        first_output=(
+            FirstOutput("hash", joins=20, windows=(1_000, 10_000, 100_000), changes=5, bar=1 / 100),
+            FirstOutput("nested loops", joins=20, windows=(100, 1_000, 10_000, 20_000), changes=3, bar=1 / 1000),
+        ),
+        often=Often(
+            joins=20,
+            window=10_000,
+            warm_turns=2,
+            tuples=20_000_000,
+            periods=tuple(million * 1_000_000 for million in range(1, 11)),
+            rounds=1,
+        ),
+        no_stall=NoStall(joins=8, window=10_000, changes=100, batches=2_000, interval=0.01),
+        adapting=Adapting(
+            streams=(4, 6, 8), phases=8, phase_tuples=2_000_000, steady_tuples=4_000_000, rounds=3, steady_rounds=7
+        ),
+    ),
+}
