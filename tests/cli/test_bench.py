@@ -24,13 +24,18 @@ def measured(scale: Scale, report: Report) -> Document:
     }
 
 
+def drawn(document: Document, directory: Path) -> list[Path]:
+    (directory / "sheep.png").write_text(document["bench"])
+    return [directory / "sheep.png"]
+
+
 def failing(scale: Scale, report: Report) -> Document:
     raise InputError("no sheep")
 
 
 @pytest.fixture(autouse=True)
 def sheep(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(EXPERIMENTS, "sheep", Experiment("sheep", "how fast sheep are", measured))
+    monkeypatch.setitem(EXPERIMENTS, "sheep", Experiment("sheep", "how fast sheep are", measured, drawn))
     monkeypatch.setitem(EXPERIMENTS, "wolf", Experiment("wolf", "where the sheep went", failing))
 
 
@@ -69,12 +74,26 @@ def test_a_file_that_cannot_be_written(thalweg: Invoke, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_figures_are_drawn_where_they_are_wanted(thalweg: Invoke, tmp_path: Path) -> None:
+    result = thalweg("bench", "sheep", "--plots", tmp_path / "new")
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "new" / "sheep.png").read_text() == "sheep"
+
+
+def test_a_place_where_figures_cannot_be(thalweg: Invoke, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    result = thalweg("bench", "sheep", "--plots", tmp_path / "file")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert f"cannot draw figures into {tmp_path / 'file'}" in " ".join(result.stderr.split())
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["shep"], "there is no experiment 'shep'. Did you mean sheep?"),
         (["xxxxxxx"], "there is no experiment 'xxxxxxx'. They are: engine"),
         (["sheep", "--scale", "huge"], "'huge' is not one of"),
+        (["wolf", "--plots", "here"], "experiment 'wolf' draws no figures. Those that do: jisc, sheep."),
     ],
 )
 def test_wrong_usage_exits_with_2(thalweg: Invoke, arguments: list[str], message: str) -> None:

@@ -26,6 +26,10 @@ def bench(
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Also write what was measured as JSON.")
     ] = None,
+    plots: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Also draw figures into this directory, if the experiment has any."),
+    ] = None,
     debug: DebugOption = False,
 ) -> None:
     """Run an experiment; show what it measured and which bars it reached.
@@ -36,6 +40,7 @@ def bench(
     Example:
       thalweg bench
       thalweg bench engine --scale quick --json engine.json
+      thalweg bench jisc --json jisc.json --plots figures/
     """  # noqa: D301 - \b keeps the line breaks of a paragraph
     from thalweg.experiments import EXPERIMENTS
 
@@ -46,18 +51,40 @@ def bench(
         close = difflib.get_close_matches(name, EXPERIMENTS, n=1)
         hint = f"Did you mean {close[0]}?" if close else f"They are: {', '.join(EXPERIMENTS)}."
         raise typer.BadParameter(f"there is no experiment '{name}'. {hint}", param_hint="NAME")
+    experiment = EXPERIMENTS[name]
+    if plots is not None and experiment.plot is None:
+        drawn = ", ".join(known for known, each in EXPERIMENTS.items() if each.plot is not None)
+        raise typer.BadParameter(f"experiment '{name}' draws no figures. Those that do: {drawn}.", param_hint="--plots")
     with failures(debug=debug):
         from thalweg.experiments.report import render
         from thalweg.files import atomically, check_place
 
         if json_file is not None:
             check_place(json_file)  # minutes of measuring should not end at a typing error
+        if plots is not None:
+            _check_plots(plots)
         with activity(lines=True) as report:
-            document = EXPERIMENTS[name].run(scale.value, report)
+            document = experiment.run(scale.value, report)
         show(output(), render(document))
         if json_file is not None:
             with atomically(json_file) as partial:
                 partial.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+        if plots is not None and experiment.plot is not None:
+            experiment.plot(document, plots)
+
+
+def _check_plots(directory: Path) -> None:
+    """That figures can be drawn there."""
+    from importlib.util import find_spec
+
+    from thalweg.errors import InputError
+
+    if find_spec("matplotlib") is None:
+        raise InputError("figures are drawn by matplotlib, which is not installed. Try: pip install 'thalweg[plots]'")
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot draw figures into {directory}: {error.strerror or error}") from error
 
 
 def _list(console: Console, summaries: Mapping[str, str]) -> None:

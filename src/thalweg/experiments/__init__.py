@@ -12,20 +12,25 @@ Experiments load when they run, so listing them costs nothing.
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
 
 from thalweg.experiments.experiment import Document, Experiment, Report, Scale
 
 __all__ = ["EXPERIMENTS", "Document", "Experiment", "Report", "Scale"]
 
 
-def _experiment(name: str, summary: str) -> Experiment:
-    """The experiment whose module of this name has a function ``run(scale, report)``."""
+def _experiment(name: str, summary: str, *, plots: bool = False) -> Experiment:
+    """The experiment of a module with ``run(scale, report)`` and, if there are plots, ``plot(document, directory)``."""
 
     def run(scale: Scale, report: Report) -> Document:
         document: Document = import_module(f"{__name__}.{name}").run(scale, report)
         return document
 
-    return Experiment(name, summary, run)
+    def plot(document: Document, directory: Path) -> list[Path]:
+        files: list[Path] = import_module(f"{__name__}.{name}").plot(document, directory)
+        return files
+
+    return Experiment(name, summary, run, plot if plots else None)
 
 
 EXPERIMENTS: dict[str, Experiment] = {
@@ -33,7 +38,9 @@ EXPERIMENTS: dict[str, Experiment] = {
     for experiment in (
         _experiment("engine", "the engine against DuckDB, a bare M-Join kernel and its own plain-Python twin"),
         _experiment("spark", "thalweg on Spark against Spark's own chained joins, and the floor that Spark sets"),
-        _experiment("jisc", "JISC's figures 7 to 12: changes of plan against their rivals; and what adapting is worth"),
+        _experiment(
+            "jisc", "JISC's figures 7 to 12: changes of plan against their rivals; what adapting is worth", plots=True
+        ),
     )
 }
 """All experiments by name, in the order in which they are listed."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, TypedDict
 
 Scale = Literal["quick", "paper"]
@@ -39,11 +40,15 @@ class Document(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """A named experiment; ``run`` measures at a scale and tells its progress."""
+    """A named experiment; ``run`` measures at a scale and tells its progress.
+
+    ``plot`` draws a document into a directory and returns the files, if the experiment has anything to draw.
+    """
 
     name: str
     summary: str
     run: Callable[[Scale, Report], Document]
+    plot: Callable[[Document, Path], list[Path]] | None = None
 
 
 def at_least(claim: str, measured: float, bar: float) -> Claim:

@@ -3,13 +3,15 @@
 Read in this order: :mod:`~thalweg.experiments.jisc.workloads` (the streams), :mod:`~thalweg.experiments.jisc.driving`
 (policies, clocks, answers), then the parts: :mod:`~thalweg.experiments.jisc.figures` (figures 7, 8, 9, 11, 12),
 :mod:`~thalweg.experiments.jisc.first_output` (figure 10), :mod:`~thalweg.experiments.jisc.no_stall` and
-:mod:`~thalweg.experiments.jisc.adaptivity`. :mod:`~thalweg.experiments.jisc.plots` draws what was measured.
+:mod:`~thalweg.experiments.jisc.adaptivity` (on Spark: :mod:`~thalweg.experiments.jisc.on_spark`).
+:mod:`~thalweg.experiments.jisc.plots` draws what was measured.
 
 Times are processor time, work is counted beside them, contenders take turns, and every lap's answer is compared.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from thalweg.engine.compilation import ready_kernels
@@ -49,7 +51,15 @@ def measure(scale: Scale, sizes: Sizes, report: Report) -> Document:
         no_stall(sizes.no_stall, report),
         adaptivity.drifting(sizes.adapting, report),
         adaptivity.stationary(sizes.adapting, report),
+        *_on_spark(sizes, report),
     ):
         rows += found
         claims += wanted
     return Document(bench="jisc", scale=scale, machine=machine.describe(), rows=rows, claims=claims)
+
+
+def _on_spark(sizes: Sizes, report: Report) -> Iterator[tuple[list[Row], list[Claim]]]:
+    if sizes.on_spark is not None:
+        from thalweg.experiments.jisc.on_spark import drifting_on_spark
+
+        yield drifting_on_spark(sizes.on_spark, report)

@@ -1,7 +1,7 @@
 """Whether adapting pays: streams that drift and streams that do not, against plans that stay what they are.
 
-A hub is joined with every other stream on an attribute of its own. In each phase one of these others has few partners for
-the hub's tuples and arrives twice as often, the rest have more than one. Whoever probes the selective one first
+A hub is joined with every other stream on an attribute of its own. In each phase one of these others has few partners
+for the hub's tuples and arrives twice as often, the rest have more than one. Whoever probes the selective one first
 is spared most of the work; which one it is changes from phase to phase.
 """
 
@@ -35,8 +35,9 @@ _WINDOW_S = 1.0
 _RATE = 2_000.0
 """Tuples per second and stream."""
 _FEW = 0.05
-"""Partners of a hub tuple in the selective stream; in the others so many that all of them together come to ``_MANY``."""
+"""Partners of a hub tuple in the selective stream."""
 _MANY = 12.0
+"""Combinations of partners that it has in the others together."""
 _BATCH = 1 << 13
 """Tuples handed over at once: the plan can change between two batches."""
 
@@ -79,7 +80,7 @@ class Star:
         return {name: _numbered(pa.concat_tables([part[name] for part in parts])) for name in parts[0]}
 
     def _phase(self, rng: np.random.Generator, selective: int, start: float, seconds: float) -> dict[str, pa.Table]:
-        partners = {other: _MANY ** (1 / (self.streams - 2)) for other in self.others} | {selective: _FEW}
+        partners = dict.fromkeys(self.others, _MANY ** (1 / (self.streams - 2))) | {selective: _FEW}
         rate = {other: _RATE * (2 if other == selective else 1) for other in self.others}
         domains = {other: round(_WINDOW_S * rate[other] / partners[other]) for other in self.others}
         hub = {f"k{other}": domains[other] for other in self.others}
@@ -131,7 +132,7 @@ def drifting(sizes: Adapting, report: Report) -> tuple[list[Row], list[Claim]]:
 
 
 def stationary(sizes: Adapting, report: Report) -> tuple[list[Row], list[Claim]]:
-    """Nothing to adapt to: what does watching cost?"""
+    """Nothing to adapt to: what watching costs, and whether a good plan is left alone."""
     rows: list[Row] = []
     behind, monitoring = [], []
     for streams in sizes.streams:

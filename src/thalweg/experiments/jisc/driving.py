@@ -50,8 +50,8 @@ def open_policy(policy: str, workload: Uniform, plan: Plan) -> Joiner:
 class Drive:
     """An engine on its way through tuples.
 
-    Its clock counts processor time, which others on the machine do not add to, and runs while the engine does, not while
-    the answer is taken down.
+    Its clock counts processor time, which others on the machine do not add to, and runs while the engine does, not
+    while the answer is taken down.
     """
 
     def __init__(self, policy: str, workload: Uniform, plan: Plan, tuples: Tuples) -> None:
@@ -148,7 +148,7 @@ def race(drive: Callable[[str], Lap], names: Sequence[str], rounds: int, report:
 
 
 def faster(laps: dict[str, Laps], name: str, other: str) -> float:
-    """How many times as fast ``name`` was as ``other``: the median over rounds, in each of which both drove close together."""
+    """How many times as fast ``name`` was as ``other``: the median over rounds, in which both drove close together."""
     pairs = zip(laps[name].seconds, laps[other].seconds, strict=True)
     return statistics.median(theirs / mine for mine, theirs in pairs)
 

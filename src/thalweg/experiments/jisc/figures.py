@@ -109,8 +109,8 @@ def normal_operation(parts: Sequence[Normal], report: Report) -> tuple[list[Row]
     """All states complete (JISC 6.2).
 
     The plain pipeline is the same engine with the same plan from the first tuple on: its states began
-    complete, and nothing of a migration was ever there. JISC comes from a change of plan whose states it has completed one by one.
-    What both still share, and a pipeline without migration would not need, is one comparison per probe and per entry
+    complete, and nothing of a migration was ever there. JISC comes from a change of plan, and has completed its states
+    since. What both share, and a pipeline without migration would not need, is one comparison per probe and per entry
     stored: whether the state is complete.
     """
     rows: list[Row] = []

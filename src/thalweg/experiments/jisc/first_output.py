@@ -1,7 +1,7 @@
 """Figure 10: how long the output waits for a change of plan, against the size of the windows.
 
-The clock runs from the call that changes the plan until the first result is out, and counts processor time. Windows are filled
-without joining, and the plan before keeps no state: whatever it kept, a change that leaves all states
+The clock runs from the call that changes the plan until the first result is out, and counts processor time. Windows are
+filled without joining, and the plan before keeps no state: whatever it kept, a change that leaves all states
 incomplete could use none of it.
 """
 
@@ -51,7 +51,9 @@ def first_output(sizes: FirstOutput, report: Report) -> tuple[list[Row], list[Cl
             )
         answers.check_fingerprints(found[JISC], found[MOVING_STATE], (JISC, MOVING_STATE))
         ratio = statistics.median(waits[JISC]) / statistics.median(waits[MOVING_STATE])
-    claim = f"figure 10, {sizes.method}, windows of {sizes.windows[-1]:,}: jisc / moving_state, time to the first result"
+    claim = (
+        f"figure 10, {sizes.method}, windows of {sizes.windows[-1]:,}: jisc / moving_state, time to the first result"
+    )
     return rows, [at_most(claim, ratio, sizes.bar)]
 
 
@@ -73,7 +75,6 @@ def _waits(
         found = found.joined(answers.fingerprint(results))
         work = counted(start, joiner.work)
     return waits, found, work
-
 
 
 def _until_result(

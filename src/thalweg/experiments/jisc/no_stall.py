@@ -1,7 +1,7 @@
 """Whether the output ever stalls: how long results take, with a hundred changes of plan and with none.
 
-Tuples arrive at half the speed that the engine was seen to have. Every ``interval`` it takes those that have arrived, as a
-streaming runtime does. A result's latency is the time from the arrival of its newest tuple to the end of the batch
+Tuples arrive at half the speed that the engine was seen to have. Every ``interval`` it takes those that have arrived,
+as a streaming runtime does. A result's latency is the time from the arrival of its newest tuple to the end of the batch
 that brought it out, on a clock that advances by the processor time that batches take: what else the machine
 does leaves no trace in it.
 """
@@ -18,7 +18,7 @@ from thalweg.experiments.answers import Fingerprint
 from thalweg.experiments.experiment import Claim, Report, Row, at_most, rounded
 from thalweg.experiments.jisc.driving import JISC, MOVING_STATE, PARALLEL_TRACK, Drive
 from thalweg.experiments.jisc.sizes import SEED, NoStall
-from thalweg.experiments.jisc.workloads import Tuples, Uniform, pipeline
+from thalweg.experiments.jisc.workloads import Uniform, pipeline
 from thalweg.experiments.timing import one_core
 from thalweg.plan.tree import Plan
 

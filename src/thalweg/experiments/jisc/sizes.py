@@ -79,8 +79,18 @@ class Adapting:
 
 
 @dataclass(frozen=True, slots=True)
+class OnSpark:
+    """The drifting join of so many streams on Spark: ``phase_triggers`` of ``trigger_tuples`` in each phase."""
+
+    streams: int
+    phases: int
+    phase_triggers: int
+    trigger_tuples: int
+
+
+@dataclass(frozen=True, slots=True)
 class Sizes:
-    """All parts."""
+    """All parts; without ``on_spark``, Spark is not started."""
 
     stage: Stage
     normal: tuple[Normal, ...]
@@ -88,6 +98,7 @@ class Sizes:
     often: Often
     no_stall: NoStall
     adapting: Adapting
+    on_spark: OnSpark | None = None
 
 
 SIZES: dict[Scale, Sizes] = {
@@ -106,6 +117,7 @@ SIZES: dict[Scale, Sizes] = {
         adapting=Adapting(
             streams=(4, 6, 8), phases=4, phase_tuples=300_000, steady_tuples=600_000, rounds=2, steady_rounds=5
         ),
+        on_spark=OnSpark(streams=4, phases=2, phase_triggers=8, trigger_tuples=200_000),
     ),
     "paper": Sizes(
         stage=Stage(joins=(4, 8, 12, 16, 20), window=10_000, warm_turns=48, rounds=3),
@@ -129,5 +141,6 @@ SIZES: dict[Scale, Sizes] = {
         adapting=Adapting(
             streams=(4, 6, 8), phases=8, phase_tuples=2_000_000, steady_tuples=4_000_000, rounds=3, steady_rounds=7
         ),
+        on_spark=OnSpark(streams=6, phases=4, phase_triggers=12, trigger_tuples=400_000),
     ),
 }

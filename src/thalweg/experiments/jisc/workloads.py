@@ -9,8 +9,8 @@ There are as many keys as a window holds tuples (the paper does not say how many
     Keys are drawn independently. A probe finds one partner on average. With 20 joins only one key in ten thousand has a
     tuple in every window, so most tuples find no result and a few find many.
 *decks*
-    Every stream deals out all keys over and over, in an order of its own. A probe finds one partner, and every tuple makes
-    one result, however many streams there are: what is to be said about single results is measured with these.
+    Every stream deals out all keys over and over, in an order of its own. A probe finds one partner, and every tuple
+    makes one result, however many streams there are: what is said about single results is measured with these.
 """
 
 from __future__ import annotations
@@ -105,7 +105,6 @@ class Uniform:
             table = pa.table([times[:, stream], keys, rows], schema=_SCHEMA)
             words.append(encoder.encode(table, times[:, stream], rows))
         return Tuples(words)
-
 
     def _keys(self, rng: np.random.Generator, rows: Int64s) -> Int64s:
         if self.keys == "decks":

@@ -1,0 +1,141 @@
+"""The JISC experiment from end to end, in sizes that take seconds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from thalweg.errors import ThalwegError
+from thalweg.experiments import EXPERIMENTS, jisc
+from thalweg.experiments.experiment import Document
+from thalweg.experiments.jisc import driving, figures
+from thalweg.experiments.jisc.driving import JISC, MOVING_STATE, Drive
+from thalweg.experiments.jisc.sizes import Adapting, FirstOutput, Normal, NoStall, Often, Sizes, Stage
+from thalweg.experiments.jisc.workloads import Uniform, all_incomplete, one_incomplete, pipeline
+from thalweg.plan.transition import classify
+
+SMALL = Sizes(
+    stage=Stage(joins=(3, 4), window=50, warm_turns=2, rounds=1),
+    normal=(Normal("hash", 4, 50, 4, 500, 1), Normal("nested loops", 3, 20, 4, 200, 1)),
+    first_output=(FirstOutput("hash", 4, (50, 200), 2, 0.01), FirstOutput("nested loops", 4, (20, 50), 2, 0.001)),
+    often=Often(joins=4, window=50, warm_turns=2, tuples=1_000, periods=(200, 500), rounds=1),
+    no_stall=NoStall(joins=4, window=50, changes=10, batches=40, interval=0.001),
+    adapting=Adapting(streams=(4,), phases=3, phase_tuples=4_000, steady_tuples=4_000, rounds=1, steady_rounds=1),
+)
+
+
+@pytest.fixture(scope="module")
+def document() -> Document:
+    return jisc.measure("quick", SMALL, lambda text: None)
+
+
+def test_the_document_has_the_agreed_fields_and_is_json(document: Document) -> None:
+    assert list(document) == ["bench", "scale", "machine", "rows", "claims"]
+    assert (document["bench"], document["scale"]) == ("jisc", "quick")
+    assert json.loads(json.dumps(document)) == document
+
+
+def test_rows_of_a_part_have_the_same_columns_and_count_their_work(document: Document) -> None:
+    columns: dict[object, list[str]] = {}
+    for row in document["rows"]:
+        assert list(row) == columns.setdefault(row["part"], list(row))
+        if "against" not in row:
+            assert {"probes", "candidates", "stored", "completions"} <= row.keys()
+    assert [str(part).partition(":")[0] for part in columns] == [
+        "figure 7",
+        "figure 8",
+        "figure 9",
+        "figure 10a",
+        "figure 10b",
+        "figure 11",
+        "figure 12",
+        "no stall",
+        *["adaptivity"] * 3,
+    ]
+
+
+def test_policies_differ_in_their_work_and_not_in_their_results(document: Document) -> None:
+    stage = [row for row in document["rows"] if row["part"] == figures.FIGURE_8 and row["joins"] == 4]
+    assert len({row["results"] for row in stage}) == 1
+    work = {row["policy"]: row for row in stage}
+    assert work["jisc"]["completions"] > 0
+    assert work["moving_state"]["completions"] == work["parallel_track"]["completions"] == 0
+    assert work["moving_state"]["stored"] > work["jisc"]["stored"]
+    assert work["parallel_track"]["probes"] > work["moving_state"]["probes"]
+    assert work["parallel_track_printed"]["checked"] > work["parallel_track"]["checked"] > 0
+    assert work["cacq"]["stored"] == 0
+
+
+def test_claims_follow_from_the_rows(document: Document) -> None:
+    measured = {claim["claim"]: claim["measured"] for claim in document["claims"]}
+    stage = [row for row in document["rows"] if row["part"] == figures.FIGURE_7]
+    slower = min(row["jisc_speedup"] for row in stage if row["policy"] == MOVING_STATE)
+    claim = "figure 7, in every point: jisc / moving_state, tuples/s"
+    assert measured[claim] == pytest.approx(slower, abs=1e-3)
+    calm, moved = (
+        next(row for row in document["rows"] if row["part"] == jisc.no_stall.PART and row["policy"] == name)
+        for name in ("jisc, no change", JISC)
+    )
+    claim = "no stall: greatest latency through 10 changes / 99th percentile without any"
+    assert measured[claim] == pytest.approx(moved["max_ms"] / calm["p99_ms"], rel=0.01)
+
+
+def test_a_wrong_answer_stops_the_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = driving.open_joiner
+
+    def forgetful(query, plan, rank, migration):
+        return honest(query, plan, rank, "jisc_printed" if migration == MOVING_STATE else migration)
+
+    monkeypatch.setattr(driving, "open_joiner", forgetful)
+    with pytest.raises(ThalwegError, match="jisc and moving_state answer differently"):
+        figures.migration_stage(figures.FIGURE_8, SMALL.stage, lambda text: None)
+
+
+def test_plots_are_drawn(document: Document, tmp_path: Path) -> None:
+    plot = EXPERIMENTS["jisc"].plot
+    assert plot is not None
+    files = plot(document, tmp_path / "new")
+    assert [file.name for file in files] == [
+        "figure_07.png",
+        "figure_08.png",
+        "figure_09.png",
+        "figure_10a.png",
+        "figure_10b.png",
+        "figure_11.png",
+        "figure_12.png",
+        "no_stall.png",
+        "drifting.png",
+        "stationary.png",
+    ]
+    for file in files:
+        assert file.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("joins", [2, 3, 8])
+def test_the_changes_leave_one_or_all_states_incomplete(joins: int) -> None:
+    order = range(joins + 1)
+    old = pipeline(order)
+    assert len(classify(old, pipeline(one_incomplete(order))).incomplete) == 1
+    assert len(classify(old, pipeline(all_incomplete(order))).incomplete) == joins - 1
+
+
+def test_windows_hold_as_many_tuples_as_was_said_and_decks_make_a_result_per_tuple() -> None:
+    workload = Uniform(joins=3, window=40, keys="decks")
+    tuples = workload.tuples(np.random.default_rng(3), 4 * workload.turn)
+    drive = Drive(JISC, workload, pipeline(range(4)), tuples)
+    drive.to(2 * workload.turn)
+    held = [size.tuples for size in drive.joiner.sizes() if len(size.node) == 1]
+    assert held == pytest.approx([40] * 4, abs=1)
+    assert drive.to(4 * workload.turn).found.rows == pytest.approx(2 * workload.turn, rel=0.05)
+
+
+def test_nested_loops_answer_as_hash_joins_do() -> None:
+    found = []
+    for method in ("hash", "nested loops"):
+        workload = Uniform(joins=3, window=30, method=method, keys="decks")
+        tuples = workload.tuples(np.random.default_rng(4), 3 * workload.turn)
+        found.append(Drive(JISC, workload, pipeline(range(4)), tuples).to(3 * workload.turn).found)
+    assert found[0] == found[1]
