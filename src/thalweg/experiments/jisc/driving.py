@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar, get_args
 
+import numpy as np
+
 from thalweg.engine.eddy import Policy as Routing
 from thalweg.engine.eddy import open_eddy
 from thalweg.engine.join import Work
@@ -127,13 +129,15 @@ class Laps:
 def race(drive: Callable[[str], Lap], names: Sequence[str], rounds: int, report: Report) -> dict[str, Laps]:
     """Let everyone drive in turns, and see that all answers are the same.
 
-    A first round that nobody's clock counts warms up processor and kernels.
+    A first round that nobody's clock counts warms up processor and kernels. The order changes from round to round: whoever
+    comes after one that held little memory has to ask the system for more of it.
     """
     laps: dict[str, list[Lap]] = {name: [] for name in names}
     expected: Fingerprint | None = None
+    rng = np.random.default_rng(rounds)
     with one_core():
         for turn in range(rounds + 1):
-            for name in names:
+            for name in rng.permutation(names).tolist() if turn else names:
                 report(f"{name}, {f'{turn} of {rounds}' if turn else 'checking'}")
                 gc.collect()
                 lap = drive(name)

@@ -6,6 +6,8 @@ Every plan is a left-deep pipeline that keeps all its states, as in the paper, w
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -17,6 +19,7 @@ from thalweg.experiments.jisc.driving import (
     PARALLEL_TRACK,
     PRINTED,
     STAIRS,
+    Changes,
     Drive,
     Lap,
     Laps,
@@ -49,6 +52,22 @@ _CHANGES: dict[str, Change] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class _Course:
+    """Tuples to be driven through: up to ``start`` to warm up, then on the clock to ``end``, with changes of plan."""
+
+    workload: Uniform
+    tuples: Tuples
+    start: int
+    end: int
+    changes: Changes = ()
+
+    def drive(self, plan: Plan, policy: str) -> Lap:
+        drive = Drive(policy, self.workload, plan, self.tuples)
+        drive.to(self.start)
+        return drive.to(self.end, self.changes)
+
+
 def migration_stage(figure: str, sizes: Stage, report: Report) -> tuple[list[Row], list[Claim]]:
     """From a change of plan until all tuples from before have left the windows (JISC 6.1)."""
     rows: list[Row] = []
@@ -58,17 +77,10 @@ def migration_stage(figure: str, sizes: Stage, report: Report) -> tuple[list[Row
         start = sizes.warm_turns * workload.turn
         tuples = workload.tuples(np.random.default_rng(SEED), start + workload.turn)
         old = range(workload.streams)
-        change = (start, pipeline(_CHANGES[figure](old)))
-
-        def lap(
-            name: str, workload: Uniform = workload, tuples: Tuples = tuples, change: tuple[int, Plan] = change
-        ) -> Lap:
-            drive = Drive(name, workload, pipeline(range(workload.streams)), tuples)
-            drive.to(change[0])
-            return drive.to(change[0] + workload.turn, [change])
-
+        course = _Course(workload, tuples, start, start + workload.turn, [(start, pipeline(_CHANGES[figure](old)))])
         names = (JISC, *RIVALS, CACQ, STAIRS)
-        points.append(race(lap, names, sizes.rounds, _prefixed(report, f"{_short(figure)}, {joins} joins")))
+        tell = _prefixed(report, f"{_short(figure)}, {joins} joins")
+        points.append(race(partial(course.drive, pipeline(old)), names, sizes.rounds, tell))
         rows += _rows(figure, {"joins": joins, "window": sizes.window}, workload.turn, points[-1])
     claims = _ahead(_short(figure), points)
     if figure == FIGURE_7:
@@ -90,16 +102,11 @@ def changes_from_time_to_time(figure: str, sizes: Often, report: Report) -> tupl
     one = list(range(workload.streams))
     plans = pipeline(one), pipeline(_CHANGES[figure](one))
     for period in sizes.periods:
-        positions = range(start + period, start + sizes.tuples + 1, period)
+        positions = range(start + period, start + sizes.tuples, period)
         changes = [(position, plans[turn % 2]) for turn, position in enumerate(positions, start=1)]
-
-        def lap(name: str, changes: list[tuple[int, Plan]] = changes) -> Lap:
-            drive = Drive(name, workload, plans[0], tuples)
-            drive.to(start)
-            return drive.to(start + sizes.tuples, changes)
-
+        course = _Course(workload, tuples, start, start + sizes.tuples, changes)
         tell = _prefixed(report, f"{_short(figure)}, every {period:,} tuples")
-        points.append(race(lap, (JISC, *RIVALS, CACQ), sizes.rounds, tell))
+        points.append(race(partial(course.drive, plans[0]), (JISC, *RIVALS, CACQ), sizes.rounds, tell))
         columns: Row = {"period": period, "turns": round(period / workload.turn, 2), "joins": sizes.joins}
         rows += _rows(figure, {**columns, "window": sizes.window}, sizes.tuples, points[-1])
     return rows, _ahead(_short(figure), points)
@@ -119,26 +126,7 @@ def normal_operation(parts: Sequence[Normal], report: Report) -> tuple[list[Row]
         workload = Uniform(sizes.joins, sizes.window, sizes.method, "decks")
         start = sizes.warm_turns * workload.turn
         tuples = workload.tuples(np.random.default_rng(SEED), start + sizes.tuples)
-        plan = pipeline(range(workload.streams))
-        before = pipeline(all_incomplete(range(workload.streams)))
-        graph = JoinGraph.of(workload.query)
-        auto = choose_plan(graph, workload.statistics, "auto")
-
-        def lap(
-            name: str,
-            workload: Uniform = workload,
-            tuples: Tuples = tuples,
-            start: int = start,
-            plan: Plan = plan,
-            before: Plan = before,
-            auto: Plan = auto,
-            end: int = start + sizes.tuples,
-        ) -> Lap:
-            first = {JISC: before, AUTO: auto}.get(name, plan)
-            drive = Drive(name if name == CACQ else JISC, workload, first, tuples)
-            drive.to(start, [(workload.turn, plan)] if name == JISC else [])
-            return drive.to(end)
-
+        lap = partial(_normal_lap, _Course(workload, tuples, start, start + sizes.tuples))
         names = (JISC, PLAIN, CACQ, AUTO)
         laps = race(lap, names, sizes.rounds, _prefixed(report, f"figure 9, {sizes.method}"))
         columns: Row = {"method": sizes.method, "joins": sizes.joins, "window": sizes.window}
@@ -152,6 +140,20 @@ def normal_operation(parts: Sequence[Normal], report: Report) -> tuple[list[Row]
             at_most(f"figure 9, {sizes.method}: auto / the better of pipeline and CACQ, time per tuple", behind, 1.05)
         )
     return rows, claims
+
+
+def _normal_lap(course: _Course, name: str) -> Lap:
+    workload = course.workload
+    plan: Plan = pipeline(range(workload.streams))
+    if name == CACQ:
+        return course.drive(plan, CACQ)
+    if name == AUTO:
+        plan = choose_plan(JoinGraph.of(workload.query), workload.statistics, "auto")
+    if name != JISC:
+        return course.drive(plan, JISC)
+    drive = Drive(JISC, workload, pipeline(all_incomplete(range(workload.streams))), course.tuples)
+    drive.to(course.start, [(workload.turn, plan)])
+    return drive.to(course.end)
 
 
 def _rows(part: str, columns: Row, tuples: int, laps: dict[str, Laps]) -> list[Row]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from thalweg.engine.kernels.join import Int64s
 from thalweg.engine.migration import Joiner
+from thalweg.errors import ThalwegError
 from thalweg.experiments import answers
 from thalweg.experiments.answers import Fingerprint
 from thalweg.experiments.experiment import Claim, Report, Row, at_most, rounded
@@ -30,7 +31,7 @@ def first_output(sizes: FirstOutput, report: Report) -> tuple[list[Row], list[Cl
     ratio = 1.0
     for window in sizes.windows:
         workload = Uniform(sizes.joins, window, sizes.method, "decks")
-        tuples = workload.tuples(np.random.default_rng(SEED), workload.turn + sizes.changes)
+        tuples = workload.tuples(np.random.default_rng(SEED), workload.turn + sizes.changes + workload.streams)
         waits: dict[str, list[float]] = {}
         found: dict[str, Fingerprint] = {}
         for name in (JISC, MOVING_STATE):
@@ -80,9 +81,12 @@ def _waits(
 def _until_result(
     joiner: Joiner, workload: Uniform, plan: TreePlan, tuples: Tuples, position: int
 ) -> tuple[float, Int64s]:
-    batch = tuples.between(position, position + 1)
+    """Change the plan and take tuples one by one until one has a result, as nearly every one does."""
+    batches = [tuples.between(at, at + 1) for at in range(position, position + workload.streams)]
     started = time.process_time()
     joiner.transition(plan, workload.rank)
-    joiner.offer(batch)
-    block = next(joiner.advance())
-    return time.process_time() - started, block[:, 2:].T.copy()
+    for batch in batches:
+        joiner.offer(batch)
+        for block in joiner.advance():
+            return time.process_time() - started, block[:, 2:].T.copy()
+    raise ThalwegError(f"none of {workload.streams} tuples after a change of plan had a result")

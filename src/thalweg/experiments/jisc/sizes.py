@@ -103,17 +103,17 @@ class Sizes:
 
 SIZES: dict[Scale, Sizes] = {
     "quick": Sizes(
-        stage=Stage(joins=(4, 12, 20), window=10_000, warm_turns=3, rounds=3),
+        stage=Stage(joins=(4, 12, 20), window=10_000, warm_turns=2, rounds=3),
         normal=(
             Normal("hash", joins=20, window=2_000, warm_turns=4, tuples=200_000, rounds=5),
             Normal("nested loops", joins=4, window=300, warm_turns=4, tuples=20_000, rounds=3),
         ),
         first_output=(
             FirstOutput("hash", joins=20, windows=(1_000, 10_000, 100_000), changes=5, bar=1 / 100),
-            FirstOutput("nested loops", joins=20, windows=(100, 1_000, 5_000), changes=3, bar=1 / 1000),
+            FirstOutput("nested loops", joins=20, windows=(100, 300, 1_000), changes=5, bar=1 / 1000),
         ),
-        often=Often(joins=20, window=500, warm_turns=2, tuples=500_000, periods=(50_000, 100_000, 250_000), rounds=3),
-        no_stall=NoStall(joins=8, window=10_000, changes=100, batches=400, interval=0.01),
+        often=Often(joins=20, window=300, warm_turns=2, tuples=300_000, periods=(30_000, 75_000, 150_000), rounds=3),
+        no_stall=NoStall(joins=8, window=4_000, changes=100, batches=1_400, interval=0.01),
         adapting=Adapting(
             streams=(4, 6, 8), phases=4, phase_tuples=300_000, steady_tuples=600_000, rounds=2, steady_rounds=5
         ),
@@ -127,7 +127,7 @@ SIZES: dict[Scale, Sizes] = {
         ),
         first_output=(
             FirstOutput("hash", joins=20, windows=(1_000, 10_000, 100_000), changes=5, bar=1 / 100),
-            FirstOutput("nested loops", joins=20, windows=(100, 1_000, 10_000, 20_000), changes=3, bar=1 / 1000),
+            FirstOutput("nested loops", joins=20, windows=(100, 1_000, 10_000), changes=3, bar=1 / 1000),
         ),
         often=Often(
             joins=20,
@@ -137,7 +137,7 @@ SIZES: dict[Scale, Sizes] = {
             periods=tuple(million * 1_000_000 for million in range(1, 11)),
             rounds=1,
         ),
-        no_stall=NoStall(joins=8, window=10_000, changes=100, batches=2_000, interval=0.01),
+        no_stall=NoStall(joins=8, window=10_000, changes=100, batches=4_000, interval=0.01),
         adapting=Adapting(
             streams=(4, 6, 8), phases=8, phase_tuples=2_000_000, steady_tuples=4_000_000, rounds=3, steady_rounds=7
         ),
