@@ -34,9 +34,9 @@ INITIAL = "the initial plan"
 _WINDOW_S = 1.0
 _RATE = 2_000.0
 """Tuples per second and stream."""
-_FEW = 0.05
+_FEW = 0.01
 """Partners of a hub tuple in the selective stream."""
-_MANY = 12.0
+_MANY = 40.0
 """Combinations of partners that it has in the others together."""
 _BATCH = 1 << 13
 """Tuples handed over at once: the plan can change between two batches."""

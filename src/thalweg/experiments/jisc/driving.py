@@ -129,8 +129,8 @@ class Laps:
 def race(drive: Callable[[str], Lap], names: Sequence[str], rounds: int, report: Report) -> dict[str, Laps]:
     """Let everyone drive in turns, and see that all answers are the same.
 
-    A first round that nobody's clock counts warms up processor and kernels. The order changes from round to round: whoever
-    comes after one that held little memory has to ask the system for more of it.
+    A first round that nobody's clock counts warms up processor and kernels. The order changes from round to round:
+    whoever comes after one that held little memory has to ask the system for more of it.
     """
     laps: dict[str, list[Lap]] = {name: [] for name in names}
     expected: Fingerprint | None = None
