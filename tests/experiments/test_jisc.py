@@ -11,7 +11,7 @@ import pytest
 from thalweg.errors import ThalwegError
 from thalweg.experiments import EXPERIMENTS, jisc
 from thalweg.experiments.experiment import Document
-from thalweg.experiments.jisc import driving, figures
+from thalweg.experiments.jisc import driving, figures, no_stall
 from thalweg.experiments.jisc.driving import JISC, MOVING_STATE, Drive
 from thalweg.experiments.jisc.sizes import Adapting, FirstOutput, Normal, NoStall, Often, Sizes, Stage
 from thalweg.experiments.jisc.workloads import Uniform, all_incomplete, one_incomplete, pipeline
@@ -76,7 +76,7 @@ def test_claims_follow_from_the_rows(document: Document) -> None:
     claim = "figure 7, in every point: jisc / moving_state, tuples/s"
     assert measured[claim] == pytest.approx(slower, abs=1e-3)
     calm, moved = (
-        next(row for row in document["rows"] if row["part"] == jisc.no_stall.PART and row["policy"] == name)
+        next(row for row in document["rows"] if row["part"] == no_stall.PART and row["policy"] == name)
         for name in ("jisc, no change", JISC)
     )
     claim = "no stall: greatest latency through 10 changes / 99th percentile without any"

@@ -18,8 +18,8 @@ from thalweg.engine.compilation import ready_kernels
 from thalweg.experiments import machine
 from thalweg.experiments.experiment import Claim, Document, Report, Row, Scale
 from thalweg.experiments.jisc import adaptivity, figures
-from thalweg.experiments.jisc.first_output import first_output
-from thalweg.experiments.jisc.no_stall import no_stall
+from thalweg.experiments.jisc.first_output import time_to_first_output
+from thalweg.experiments.jisc.no_stall import latency_of_results
 from thalweg.experiments.jisc.sizes import SIZES, Sizes
 
 
@@ -45,10 +45,10 @@ def measure(scale: Scale, sizes: Sizes, report: Report) -> Document:
         figures.migration_stage(figures.FIGURE_7, sizes.stage, report),
         figures.migration_stage(figures.FIGURE_8, sizes.stage, report),
         figures.normal_operation(sizes.normal, report),
-        *(first_output(each, report) for each in sizes.first_output),
+        *(time_to_first_output(each, report) for each in sizes.first_output),
         figures.changes_from_time_to_time(figures.FIGURE_11, sizes.often, report),
         figures.changes_from_time_to_time(figures.FIGURE_12, sizes.often, report),
-        no_stall(sizes.no_stall, report),
+        latency_of_results(sizes.no_stall, report),
         adaptivity.drifting(sizes.adapting, report),
         adaptivity.stationary(sizes.adapting, report),
         *_on_spark(sizes, report),

@@ -26,7 +26,7 @@ from thalweg.plan.tree import TreePlan, left_deep
 FIGURE_10 = {"hash": "figure 10a: time to the first result, hash", "nested loops": "figure 10b: nested loops"}
 
 
-def first_output(sizes: FirstOutput, report: Report) -> tuple[list[Row], list[Claim]]:
+def time_to_first_output(sizes: FirstOutput, report: Report) -> tuple[list[Row], list[Claim]]:
     rows: list[Row] = []
     ratio = 1.0
     for window in sizes.windows:

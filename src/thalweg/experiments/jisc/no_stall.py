@@ -29,7 +29,7 @@ _LOAD = 0.5
 _WARM_TURNS = 3
 
 
-def no_stall(sizes: NoStall, report: Report) -> tuple[list[Row], list[Claim]]:
+def latency_of_results(sizes: NoStall, report: Report) -> tuple[list[Row], list[Claim]]:
     workload = Uniform(sizes.joins, sizes.window, keys="decks")
     start = _WARM_TURNS * workload.turn
     tuples = workload.tuples(np.random.default_rng(SEED), start)
