@@ -160,7 +160,8 @@ class _Compiler:
         items = list(items)
         steps: list[Step] = []
         while items:
-            items.sort(key=lambda item: self._preference(bound, known, item))
+            if len(items) > 1:  # ranking takes most of the time of a compilation
+                items.sort(key=lambda item: self._preference(bound, known, item))
             item = items.pop(0)
             if isinstance(item, Join) and not self._usable(known, item):
                 items += [item.left, item.right]
