@@ -34,9 +34,9 @@ INITIAL = "the initial plan"
 _WINDOW_S = 1.0
 _RATE = 2_000.0
 """Tuples per second and stream."""
-_FEW = 0.01
+_FEW = 0.005
 """Partners of a hub tuple in the selective stream."""
-_MANY = 40.0
+_MANY = 100.0
 """Combinations of partners that it has in the others together."""
 _BATCH = 1 << 13
 """Tuples handed over at once: the plan can change between two batches."""
@@ -113,7 +113,9 @@ def drifting(sizes: Adapting, report: Report) -> tuple[list[Row], list[Claim]]:
         for phase in range(1, min(sizes.phases, streams - 1)):
             text = _plan_of(star, phase, sizes.phase_tuples)
             contenders[f"the plan of phase {phase + 1}"] = _options(adaptive=False, plan=text)
-        laps, changes = _race(star, tables, contenders, sizes.rounds, report, f"drifting, {streams} streams")
+        laps, changes = _race(
+            star, tables, contenders, sizes.rounds, report, f"drifting, {streams} streams", warm_up=False
+        )
         rows += _rows(DRIFTING, star, tables, laps, changes)
         static = {name: each.median for name, each in laps.items() if name != ADAPTIVE}
         gains.append(static[INITIAL] / laps[ADAPTIVE].median)
@@ -175,6 +177,8 @@ def _race(
     rounds: int,
     report: Report,
     what: str,
+    *,
+    warm_up: bool = True,
 ) -> tuple[dict[str, Laps], dict[str, int]]:
     changes: dict[str, int] = {}
 
@@ -187,7 +191,8 @@ def _race(
         counts = {each: getattr(summary, each) for each in ("probes", "candidates", "stored", "completions")}
         return Lap(seconds, counts, answers.fingerprint(answers.ids_of(found.table)))
 
-    return race(lap, list(contenders), rounds, lambda text: report(f"{what}: {text}")), changes
+    laps = race(lap, list(contenders), rounds, lambda text: report(f"{what}: {text}"), warm_up=warm_up)
+    return laps, changes
 
 
 def _rows(

@@ -126,17 +126,19 @@ class Laps:
         }
 
 
-def race(drive: Callable[[str], Lap], names: Sequence[str], rounds: int, report: Report) -> dict[str, Laps]:
+def race(
+    drive: Callable[[str], Lap], names: Sequence[str], rounds: int, report: Report, *, warm_up: bool = True
+) -> dict[str, Laps]:
     """Let everyone drive in turns, and see that all answers are the same.
 
-    A first round that nobody's clock counts warms up processor and kernels. The order changes from round to round:
+    A first round that nobody's clock counts warms up; laps of many seconds can do without. The order changes each time:
     whoever comes after one that held little memory has to ask the system for more of it.
     """
     laps: dict[str, list[Lap]] = {name: [] for name in names}
     expected: Fingerprint | None = None
     rng = np.random.default_rng(rounds)
     with one_core():
-        for turn in range(rounds + 1):
+        for turn in range(0 if warm_up else 1, rounds + 1):
             for name in rng.permutation(names).tolist() if turn else names:
                 report(f"{name}, {f'{turn} of {rounds}' if turn else 'checking'}")
                 gc.collect()
