@@ -41,7 +41,7 @@ def drifting_on_spark(sizes: OnSpark, report: Report) -> tuple[list[Row], list[C
         _write(files, tables, sizes.phases * sizes.phase_triggers)
         for name, adaptive in ((ADAPTIVE, True), (INITIAL, False)):
             report(f"drifting on Spark: {name}")
-            found = _run(spark, star, tables, files, Path(scratch, name), Options(adaptive=adaptive))
+            found = _run(spark, star, tables, files, Path(scratch, f"adaptive-{adaptive}"), Options(adaptive=adaptive))
             check_results(name, found, results)
             rows.append(_row(name, star, found))
     return rows, []
