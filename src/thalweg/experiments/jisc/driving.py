@@ -8,12 +8,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar, get_args
+from typing import TypeVar
 
 import numpy as np
 
-from thalweg.engine.eddy import Policy as Routing
-from thalweg.engine.eddy import open_eddy
 from thalweg.engine.join import Work
 from thalweg.engine.migration import Joiner, open_joiner
 from thalweg.experiments import answers
@@ -43,10 +41,8 @@ Changes = Sequence[tuple[int, Plan]]
 
 
 def open_policy(policy: str, workload: Uniform, plan: Plan) -> Joiner:
-    """An engine that begins with ``plan`` and changes it by ``policy``, or routes by it."""
-    if policy in get_args(Routing):
-        return open_eddy(workload.query, plan, workload.rank, policy)  # type: ignore[arg-type] # as was just seen
-    return open_joiner(workload.query, plan, workload.rank, policy)  # type: ignore[arg-type] # likewise
+    """An engine that begins with ``plan`` and changes it by ``policy``."""
+    return open_joiner(workload.query, plan, workload.rank, policy)  # type: ignore[arg-type] # names are checked there
 
 
 class Drive:
