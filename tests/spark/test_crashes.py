@@ -30,6 +30,7 @@ def test_a_killed_driver_goes_on_from_its_checkpoint(spark: SparkSession, tmp_pa
         await_batch(tmp_path, job)
         time.sleep(rng.uniform(0, 1.5))
         if job.poll() is not None:
+            assert job.returncode == 0
             break  # done before all kills were spent
         for process in processes_of(job):
             os.kill(process, signal.SIGKILL)
