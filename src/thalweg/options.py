@@ -168,14 +168,6 @@ class Options:
         _check_names(value, Options, "option")
         return Options(**value)
 
-    def adaptivity(self, *, written: bool) -> Adaptivity | None:
-        """The settings by which the plan adapts, if it does; ``written``: the user wrote the plan, or changes of it."""
-        if self.migration in ("cacq", "stairs", "stairs_jisc"):
-            return None
-        if isinstance(self.adaptive, Adaptivity):
-            return self.adaptive
-        return Adaptivity() if self.adaptive and not written else None
-
 
 def _check_names(given: Mapping[str, Any], settings: type[Options | Adaptivity], what: str) -> None:
     known = [field.name for field in fields(settings)]

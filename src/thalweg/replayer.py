@@ -28,7 +28,7 @@ from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.search import rank
 from thalweg.plan.statistics import Statistics
 from thalweg.plan.tree import Node, format_node
-from thalweg.planning import interval_option, measured_statistics, plan_for
+from thalweg.planning import adaptivity, interval_option, measured_statistics, plan_for
 
 Progress = Callable[[int, int], None]
 """Told the tuples processed so far, and how many there are."""
@@ -228,7 +228,7 @@ class _Replay:
 
     def _controller(self, plan: AnyPlan) -> Controller | None:
         written = self.options.plan is not None or bool(self.switches)
-        settings = self.options.adaptivity(written=written)
+        settings = adaptivity(self.query, self.options, written=written)
         if settings is None or isinstance(plan, DifferencePlan):
             return None
         return Controller(

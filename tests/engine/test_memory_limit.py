@@ -61,3 +61,21 @@ def test_without_memory_for_any_state_the_answer_is_the_same(monkeypatch: pytest
     for feeder in feeders:
         feeder.feed(events)
     assert feeders[0].results == feeders[1].results
+
+
+def test_a_renewed_window_of_many_keys_is_completed_without_room_for_them() -> None:
+    """Completing many keys at once evicts others, time and again; it must come to an end."""
+    query = rstu(width=10, names="RST")
+    engine = JoinEngine(query, pipeline("(S T) R", "RST"), memory_limit=1)
+    feeder = Feeder(query, engine)
+    feeder.feed([("R", 0, key) for key in range(100)] + [("S", 1, key) for key in range(100)] + [("T", 2, 7)])
+    engine.transition(pipeline("(R S) T", "RST"))
+    feeder.feed([("T", 3, 7)])
+    many, crowded = 3000, 100
+    feeder.feed([("R", 100, 1000 + key) for key in range(many)])
+    feeder.feed([("S", 101, 1000 + crowded)] * 2000 + [("S", 101, 10_000 + key) for key in range(2000)])
+    feeder.feed([("T", 102, 1000 + crowded)])
+    free = Feeder(query, JoinEngine(query, pipeline("(R S) T", "RST")))
+    free.feed([("R", 100, 1000 + crowded)] + [("S", 101, 1000 + crowded)] * 2000 + [("T", 102, 1000 + crowded)])
+    assert sum(free.results.values()) == 2000
+    assert sum(feeder.results.values()) == 2 + 2000

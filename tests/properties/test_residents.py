@@ -77,7 +77,10 @@ def check(case: Case, rng: random.Random) -> None:
     lateness = [None if ref.is_static else disorder for ref in query.streams]
     relations = {s: tables[ref.stream] for s, ref in enumerate(query.streams) if ref.is_static}
     adaptive = EAGER if case.eager else None
-    spec = simulated_spec(query, partitioning, lateness, case.plan, case.states, case.migration, relations, adaptive)
+    limit = rng.choice([None, None, 1, 50_000]) if case.migration == "jisc" else None
+    spec = simulated_spec(
+        query, partitioning, lateness, case.plan, case.states, case.migration, relations, adaptive, limit
+    )
     answers = [query.schema.empty_table()]
     with tempfile.TemporaryDirectory() as directory:
         running = SimulatedQuery(spec, partitioning, rng, Path(directory), troubled=rng.choice([0.0, 0.2, 0.5]))

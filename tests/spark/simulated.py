@@ -185,6 +185,7 @@ def simulated_spec(
     migration: Migration = "jisc",
     relations: Mapping[int, pa.Table] | None = None,
     adaptive: Adaptivity | None = None,
+    memory_limit: int | None = None,
 ) -> Spec:
     described = description(query, partitioning)
     collected = {
@@ -203,6 +204,7 @@ def simulated_spec(
         states=states,
         migration=migration,
         adaptive=adaptive,
+        memory_limit=memory_limit,
         late_directory=None,
         described=described,
     )

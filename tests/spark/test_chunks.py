@@ -65,3 +65,11 @@ def test_a_long_window_of_many_batches_has_few_chunks(tmp_path: Path, troubled: 
     assert 2 * 300 <= bucket.rows < 2.5 * 300
     answer = running.batch([rows([-(BATCHES - 299), -(BATCHES - 301)], BATCHES, 0), rows([1399], BATCHES, 1)])
     assert pairs(answer) == [(0, 100 * (BATCHES - 299)), (100 * 399, 1)]
+
+
+def test_large_batches_of_dead_rows_are_merged_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("thalweg.spark.chunks._SMALL", 50)
+    cql = "SELECT a.v AS x, b.v AS y FROM A a [PARTITION BY k ROWS 1], B b [PARTITION BY k ROWS 1] WHERE a.k = b.k"
+    batches = [([1000 + i, *([1] * 40)], [2000 + i, *([2] * 40)]) for i in range(100)]
+    running = run(cql, tmp_path, batches, 0.0)
+    assert running.buckets[0].rows < 20 * 82

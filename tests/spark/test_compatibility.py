@@ -10,6 +10,7 @@ import pytest
 from thalweg.cql import Source, bind
 from thalweg.plan.partitioning import choose_partitioning
 from thalweg.spark.compatibility import Description, description, obstacles
+from thalweg.spark.packing import blob
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us")), ("k", pa.int64()), ("x", pa.int64())])
 CATALOG = {name: Source(SCHEMA, "ts") for name in "abc"}
@@ -107,3 +108,18 @@ def test_columns_that_come_and_go() -> None:
     new = described(BASE)
     new["streams"][0]["columns"] = {"ts": "timestamp[us]", "k": "int64", "x": "string", "y": "int64"}
     assert obstacles(old, new) == ["the columns of a differ: x, y"]
+
+
+def test_rows_of_a_static_relation_stay_where_results_have_yet_to_leave() -> None:
+    rows = pa.table([[None], [1], [2]], schema=SCHEMA)
+    said = []
+    for cql in (
+        "SELECT a.x FROM a [RANGE 9 SECONDS], c WHERE a.k = c.k",
+        "SELECT COUNT(*) AS n FROM a [RANGE 9 SECONDS], c WHERE a.k = c.k",
+    ):
+        query = bind(cql, STATIC)[0]
+        partitioning = choose_partitioning(query, 1)
+        before, now = (description(query, partitioning, {1: blob(t)}) for t in (rows, pa.concat_tables([rows, rows])))
+        assert obstacles(before, before) == []
+        said.append(obstacles(before, now))
+    assert said == [[], ["the rows of c are others, under results that were emitted before"]]

@@ -133,10 +133,24 @@ class Controller:
     def _adopt(self, plan: Plan, statistics: Statistics) -> None:
         """Take note of the plan that runs."""
         self.plan, self._ranked_by = plan, statistics
-        self._programs: Programs = compile_programs(plan, self._graph, self.rank)
-        self._prices = Prices.of(programs_cost(self._programs, self._graph, statistics))
+        self._compiled: Programs | None = None
+        self._known_prices: Prices | None = None
         self._pending, self._streak = None, 0
         self._monitor.forget_work()
+
+    # Both take milliseconds where there are many streams, and many a batch comes and goes without a look.
+
+    @property
+    def _programs(self) -> Programs:
+        if self._compiled is None:
+            self._compiled = compile_programs(self.plan, self._graph, self.rank)
+        return self._compiled
+
+    @property
+    def _prices(self) -> Prices:
+        if self._known_prices is None:
+            self._known_prices = Prices.of(programs_cost(self._programs, self._graph, self._ranked_by))
+        return self._known_prices
 
     @property
     def rank(self) -> Rank:
@@ -202,7 +216,7 @@ class Controller:
     def _view(self, recent: Sequence[int]) -> _View:
         statistics = self._monitor.statistics()
         predicted = programs_cost(self._programs, self._graph, statistics)
-        self._prices = Prices.of(predicted)
+        self._known_prices = Prices.of(predicted)
         observed, lately = (self._prices.total(work) / work[0] for work in (self._monitor.work, recent))
         return _View(statistics, predicted.per_tuple, observed, lately)
 
@@ -320,7 +334,7 @@ class Controller:
             "experience": self._experience.to_json(aliases),
             "purse": self._purse.held,
             "saving": self._is_saving,
-            "prices": astuple(self._prices),
+            "prices": None if self._known_prices is None else astuple(self._known_prices),
             "seen": self._seen,
             "unlooked": self._unlooked,
             "next_look": self._next_look,
@@ -345,7 +359,7 @@ class Controller:
         self._monitor.restore(known["monitor"])
         self._experience = Experience.from_json(known["experience"], query.aliases)
         self._purse.held, self._is_saving = known["purse"], known["saving"]
-        self._prices = Prices(*known["prices"])
+        self._known_prices = None if known["prices"] is None else Prices(*known["prices"])
         self._seen, self._unlooked = tuple(known["seen"]), tuple(known["unlooked"])
         self._next_look, self._looks = known["next_look"], known["looks"]
         reference, pending = known["reference"], known["pending"]

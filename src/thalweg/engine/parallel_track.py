@@ -14,8 +14,9 @@ Invariant
     all tuples from before the next one's start have left finds nothing that the next does not, and ends.
 
 Cost
-    Every tuple is processed once per track. In a window that never ends (unbounded, or a silent partition of a ROWS
-    window), neither does a track.
+    Every tuple is processed once per track. In a window that never ends (unbounded, a static relation, or a silent
+    partition of a ROWS window), neither does a track, and every change adds one; such a join does not adapt by
+    itself.
 """
 
 from __future__ import annotations

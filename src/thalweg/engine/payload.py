@@ -14,7 +14,7 @@ from thalweg.engine.kernels.join import Int64s
 from thalweg.engine.parts import new_part
 from thalweg.errors import InputError
 
-_NUMBER = "__number"
+_NUMBER = "__thalweg_number"
 _SMALL_CHUNK = 1 << 16
 """Rows that are worth merging however few are held: copying them takes about a millisecond."""
 _LARGE_CHUNKS = 8

@@ -30,7 +30,7 @@ from thalweg.options import Options
 from thalweg.plan.explain import explain_text
 from thalweg.plan.partitioning import Coordinate, Partitioning, choose_partitioning
 from thalweg.plan.statistics import Statistics
-from thalweg.planning import interval_option, plan_for
+from thalweg.planning import adaptivity, interval_option, plan_for
 from thalweg.spark import control, side_output, sql
 from thalweg.spark.buckets import bucket_keys, default_buckets
 from thalweg.spark.commands import new_command, now
@@ -38,7 +38,7 @@ from thalweg.spark.compatibility import description
 from thalweg.spark.division import Division, divide
 from thalweg.spark.operator import EMITTED, BucketOperator
 from thalweg.spark.packing import MOMENT, PACKED, PASSES, Packer, T, hash_column, time_column, unpacker
-from thalweg.spark.relations import Broadcasted, Relations, relation_blob
+from thalweg.spark.relations import Broadcasted, relation_blob
 from thalweg.spark.resident import Spec
 from thalweg.spark.session import local_session
 
@@ -193,6 +193,7 @@ class App:
             if ref.time is not None
         ]
         packed.append(control.commands(self.spark, self.directory / "control", keys))
+        relations = self._relations(division, partitioning)
         spec = Spec(
             identity=uuid.uuid4().hex,
             created=now(),
@@ -204,7 +205,7 @@ class App:
                 else interval_option("lateness", self._streams[ref.stream].lateness or options.lateness or "0 seconds")
                 for ref in query.streams
             ),
-            relations=self._relations(division, partitioning),
+            relations=Broadcasted.of(self.spark.sparkContext.broadcast(relations)) if relations else None,
             idle_timeout=None
             if options.idle_timeout is None
             else interval_option("idle_timeout", options.idle_timeout),
@@ -212,9 +213,9 @@ class App:
             states=options.states,
             migration=options.migration,
             memory_limit=None if options.memory_bytes is None else options.memory_bytes // partitioning.buckets,
-            adaptive=options.adaptivity(written=options.plan is not None),
+            adaptive=adaptivity(query, options, written=options.plan is not None),
             late_directory=self.directory if options.late_rows == "table" else None,
-            described=description(query, partitioning),
+            described=description(query, partitioning, relations),
         )
         emitted = (
             reduce(DataFrame.unionAll, packed)
@@ -226,8 +227,8 @@ class App:
         )
         return self._answer(division, emitted)
 
-    def _relations(self, division: Division, partitioning: Partitioning) -> Relations | None:
-        """The static relations of a query, read now, for all workers."""
+    def _relations(self, division: Division, partitioning: Partitioning) -> dict[int, bytes]:
+        """The static relations of a query, read now, as blobs."""
         collected = {}
         for stream, inside in enumerate(division.inside.streams):
             if inside.is_static:
@@ -236,7 +237,7 @@ class App:
                 frame = known.frame if selection is None else known.frame.where(sql.column(selection, names))
                 rows = frame.select(*self._columns(division, stream, partitioning)).toArrow()
                 collected[stream] = relation_blob(rows, inside.schema, partitioning, stream)
-        return Broadcasted.of(self.spark.sparkContext.broadcast(collected)) if collected else None
+        return collected
 
     def _packed(
         self,

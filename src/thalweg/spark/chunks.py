@@ -28,7 +28,7 @@ _SMALL = 1 << 16
 """Rows that are worth merging however few there are in all."""
 _LARGE = 8
 """A merged chunk has at most this part of the rows in the log: it goes as a whole."""
-_NUMBER = "__number"
+_NUMBER = "__thalweg_number"
 
 
 class Log(Protocol):
@@ -116,18 +116,19 @@ class Chunks:
     def tidy(self, bucket: Bucket, watermark: int, log: Log) -> None:
         """Drop the chunks whose rows have all left their windows, and merge batches."""
         held = self._held_rows(bucket)
-        kept = []
+        kept, left = [], {}
         for chunk in self._chunks:
-            needed = self._may_be_needed(chunk, watermark)
-            if needed and chunk.stream in held:
+            rows = chunk.rows if self._may_be_needed(chunk, watermark) else 0
+            if rows and chunk.stream in held:
                 first, end = np.searchsorted(held[chunk.stream], [chunk.first, chunk.end])
-                needed = first < end
-            if needed:
+                rows = int(end - first)
+            if rows:
                 kept.append(chunk)
+                left[chunk] = rows
             else:
                 log.drop(chunk.batch, chunk.stream)
         self._chunks = kept
-        while run := self._run():
+        while run := self._run(left):
             self._merge(run, bucket, watermark, log)
 
     def _held_rows(self, bucket: Bucket) -> dict[int, Int64s]:
@@ -161,10 +162,13 @@ class Chunks:
         alive = times_of(self._streams[stream], table) >= watermark - window.width_us
         return table if alive.all() else table.filter(pa.array(alive))
 
-    def _run(self) -> list[list[Chunk]]:
-        """Batches in a row that are as many and as small as it takes to merge them; [] if there are none."""
+    def _run(self, left: Mapping[Chunk, int]) -> list[list[Chunk]]:
+        """Batches in a row that are as many and as small as it takes to merge them; [] if there are none.
+
+        ``left``: how many rows of a chunk may be needed, where that is known; they are what is merged.
+        """
         batches = [list(group) for _, group in groupby(self._chunks, key=lambda chunk: chunk.batch)]
-        rows = [sum(chunk.rows for chunk in batch) for batch in batches]
+        rows = [sum(left.get(chunk, chunk.rows) for chunk in batch) for batch in batches]
         limit = max(_SMALL, sum(rows) // _LARGE)
         for start in range(len(batches) - _MERGED + 1):
             run = slice(start, start + _MERGED)

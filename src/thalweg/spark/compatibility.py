@@ -4,23 +4,27 @@ Durable are the rows of the base windows, in their buckets. So a query can go on
 that it needs are there, where it looks for them, and if it has nothing more to say about what was already said. For
 an ISTREAM join, the SELECT list and the residual predicates may change, and windows may shrink. Aggregates, DSTREAM and
 EXCEPT speak of results that were emitted before, so what decides those must stay. Static relations are read again
-at every start: nothing of them is durable.
+at every start: nothing of them is durable but, for those queries, a digest.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from thalweg.cql import format_interval, render
 from thalweg.cql.query import AttributeClass, Output, Query, RangeWindow, Window
 from thalweg.plan.partitioning import Partitioning
+from thalweg.spark.relations import digest
 
 Description = dict[str, Any]
 """What a checkpoint remembers of its query; plain data for JSON."""
 
 
-def description(query: Query, partitioning: Partitioning) -> Description:
-    """What must stay, and what may only shrink."""
+def description(query: Query, partitioning: Partitioning, relations: Mapping[int, bytes] | None = None) -> Description:
+    """What must stay, and what may only shrink; ``relations`` are the blobs of static relations by position."""
+    lasting = query.output is Output.DSTREAM or query.kind == "difference" or query.aggregation is not None
+    digests = {position: digest(body) for position, body in (relations or {}).items()} if lasting else {}
     return {
         "streams": [
             {
@@ -30,15 +34,16 @@ def description(query: Query, partitioning: Partitioning) -> Description:
                 "columns": {field.name: str(field.type) for field in ref.schema},
                 "selection": "" if ref.selection is None else render(ref.selection),
                 "window": _window(ref.window),
+                "rows": digests.get(position),
             }
-            for ref in query.streams
+            for position, ref in enumerate(query.streams)
         ],
         "kind": query.kind,
         "output": query.output.value,
         "keys": [_key(attribute) for attribute in query.classes],
         "thetas": [theta.text for theta in query.thetas],
         "aggregation": _aggregation(query),
-        "lasting": query.output is Output.DSTREAM or query.kind == "difference" or query.aggregation is not None,
+        "lasting": lasting,
         "buckets": partitioning.buckets,
         "shares": [axis.share for axis in partitioning.axes],
     }
@@ -102,6 +107,8 @@ def _stream_obstacles(before: Description, now: Description, *, lasting: bool) -
     if is_static and not lasting:
         return []
     found = []
+    if before["rows"] != now["rows"]:
+        found.append(f"the rows of {alias} are others, under results that were emitted before")
     for part, what in {"time": "event time", "selection": "selection"}.items():
         if before[part] != now[part]:
             found.append(f"the {what} of {alias} was {_text(before[part])} and is now {_text(now[part])}")

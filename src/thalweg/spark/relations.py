@@ -13,11 +13,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from thalweg.calculator import calculator
 from thalweg.plan.partitioning import Partitioning
 from thalweg.spark.packing import blob, hash_column, unblob
 
 if TYPE_CHECKING:
     from pyspark import Broadcast
+
+
+_DIGEST = """
+SELECT COUNT(*), COALESCE(SUM(CAST(md5_number_lower(CAST(relation AS VARCHAR)) AS HUGEINT)), 0) FROM relation
+"""
 
 
 class Relations(Protocol):
@@ -60,6 +66,17 @@ def relation_blob(rows: pa.Table, columns: pa.Schema, partitioning: Partitioning
     axes = range(len(partitioning.known(stream)))
     schema = pa.schema([*((hash_column(axis), pa.int64()) for axis in axes), *columns])
     return blob(rows.select(schema.names).cast(schema))
+
+
+def digest(body: bytes) -> str:
+    """A short text that other rows of a relation would not have; their order does not matter."""
+    connection = calculator()
+    connection.register("relation", unblob(body))
+    try:
+        (count, total), *_ = connection.execute(_DIGEST).fetchall()
+    finally:
+        connection.unregister("relation")
+    return f"{count} rows, {total:x}"
 
 
 def rows_of_bucket(relations: Relations, partitioning: Partitioning, bucket: int) -> dict[int, pa.Table]:

@@ -823,6 +823,8 @@ def complete(
         stop, store = run(mem, floats, tables, frames, inbox, output, deaths, counters, horizon, 0)
         if stop != FINISHED or done == codes.shape[0]:
             return stop, store, done
+        if 2 * (tables.states[target, N_LIVE] + 1) > tables.states[target, N_DIRECTORY_MASK]:
+            return DIRECTORY_FULL, target, done  # a memory limit may have taken room away again
         frames.depth[0] = -1  # no probe waits below
         frames.program[1] = tables.streams.shape[0] + target
         frames.state[1] = target
