@@ -73,12 +73,13 @@ class Star:
         parts: list[dict[str, pa.Table]] = []
         rates = self.streams + 1  # one of them arrives twice as often
         for phase in range(phases):
-            selective = 1 + phase % (self.streams - 1)
             seconds = tuples / rates / _RATE
-            parts.append(self._phase(rng, selective, phase * seconds, seconds))
+            parts.append(self.phase(rng, phase, phase * seconds, seconds))
         return {name: _numbered(pa.concat_tables([part[name] for part in parts])) for name in parts[0]}
 
-    def _phase(self, rng: np.random.Generator, selective: int, start: float, seconds: float) -> dict[str, pa.Table]:
+    def phase(self, rng: np.random.Generator, number: int, start: float, seconds: float) -> dict[str, pa.Table]:
+        """The streams in one phase: first the first of the others is selective, then the last, then the one before it."""
+        selective = 1 + -number % (self.streams - 1)
         partners = dict.fromkeys(self.others, _MANY ** (1 / (self.streams - 2))) | {selective: _FEW}
         rate = {other: _RATE * (2 if other == selective else 1) for other in self.others}
         domains = {other: round(_WINDOW_S * rate[other] / partners[other]) for other in self.others}
@@ -160,7 +161,7 @@ def _options(*, adaptive: bool, plan: str | None = None) -> Options:
 def _plan_of(star: Star, phase: int, tuples: int) -> str:
     """The planner's choice for streams as they are in a phase."""
     rng = np.random.default_rng(SEED)
-    part = star._phase(rng, 1 + phase % (star.streams - 1), 0.0, tuples / (star.streams + 1) / _RATE)
+    part = star.phase(rng, phase, 0.0, tuples / (star.streams + 1) / _RATE)
     tables = {name: _numbered(table) for name, table in part.items()}
     (query,) = cql.bind(star.cql, {name: cql.Source(table.schema, "ts") for name, table in tables.items()})
     streams = arrivals([(name, table, "ts") for name, table in tables.items()], None)

@@ -115,7 +115,7 @@ SIZES: dict[Scale, Sizes] = {
         often=Often(joins=20, window=300, warm_turns=2, tuples=300_000, periods=(30_000, 75_000, 150_000), rounds=3),
         no_stall=NoStall(joins=8, window=4_000, changes=100, batches=1_400, interval=0.01),
         adapting=Adapting(
-            streams=(4, 6, 8), phases=2, phase_tuples=1_000_000, steady_tuples=400_000, rounds=1, steady_rounds=5
+            streams=(4, 6, 8), phases=3, phase_tuples=600_000, steady_tuples=400_000, rounds=1, steady_rounds=5
         ),
         on_spark=OnSpark(streams=4, phases=2, phase_triggers=8, trigger_tuples=200_000),
     ),
