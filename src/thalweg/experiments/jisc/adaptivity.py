@@ -78,7 +78,7 @@ class Star:
         return {name: _numbered(pa.concat_tables([part[name] for part in parts])) for name in parts[0]}
 
     def phase(self, rng: np.random.Generator, number: int, start: float, seconds: float) -> dict[str, pa.Table]:
-        """The streams in one phase: first the first of the others is selective, then the last, then the one before it."""
+        """The streams in one phase: the first of the others is selective, then the last, then the one before it."""
         selective = 1 + -number % (self.streams - 1)
         partners = dict.fromkeys(self.others, _MANY ** (1 / (self.streams - 2))) | {selective: _FEW}
         rate = {other: _RATE * (2 if other == selective else 1) for other in self.others}
