@@ -44,7 +44,7 @@ class FileRun:
         self._lateness = lateness or {}
 
     def app(self) -> App:
-        app = App(self._spark, directory=self._root / "app")
+        app = App(self._spark, directory=self._root / "an app")
         for source in sorted((self._root / "in").iterdir()):
             schema = self._spark.read.parquet(str(source)).schema
             frame = self._spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(source))

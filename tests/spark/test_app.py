@@ -278,7 +278,7 @@ def test_commands_from_before_a_query_are_not_for_it(spark: SparkSession, tmp_pa
     two_streams(tmp_path)
     running = FileRun(spark, tmp_path, JOIN)
     running.app().command("end")
-    (tmp_path / "app" / "control" / "nonsense.json").write_text('{"command": "{\\"command\\": \\"end\\"}"}\n')
+    (tmp_path / "an app" / "control" / "nonsense.json").write_text('{"command": "{\\"command\\": \\"end\\"}"}\n')
     batches = running.run({"buckets": 2})
     assert sum(sum(batch["late"].values()) for batch in batches) == 0
     assert sum(batch["results"] for batch in batches) == 18

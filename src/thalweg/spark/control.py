@@ -43,7 +43,8 @@ def sent(directory: Path) -> Iterator[Command]:
 def commands(spark: SparkSession, directory: Path, bucket_keys: tuple[int, ...]) -> DataFrame:
     """The commands of a directory as packed rows, each for every bucket."""
     directory.mkdir(parents=True, exist_ok=True)
-    source = spark.readStream.schema(_SCHEMA).json(directory.absolute().as_uri())
+    place = f"file:{directory.absolute()}"  # Spark takes spaces and the like as they are
+    source = spark.readStream.schema(_SCHEMA).json(place)
     return source.where("command IS NOT NULL").select(
         F.explode(F.array(*(F.lit(key).cast("int") for key in bucket_keys))).alias("bucket"),
         F.lit(-1).cast("int").alias("stream"),
