@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from thalweg.errors import PlanError
 
@@ -26,25 +26,28 @@ Node = frozenset[int]
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One base window."""
+    """One base window; ``node`` has its stream alone."""
 
     stream: int
+    node: Node = field(init=False, repr=False, compare=False)
 
-    @property
-    def node(self) -> Node:
-        return frozenset((self.stream,))
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "node", frozenset((self.stream,)))
 
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """The join of two subtrees."""
+    """The join of two subtrees; ``node`` has the streams of both.
+
+    Compiling a plan asks for it time and again, while results wait.
+    """
 
     left: Tree
     right: Tree
+    node: Node = field(init=False, repr=False, compare=False)
 
-    @property
-    def node(self) -> Node:
-        return self.left.node | self.right.node
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "node", self.left.node | self.right.node)
 
 
 Tree = Leaf | Join

@@ -27,7 +27,8 @@ MOVING_STATE = "moving_state"
 PARALLEL_TRACK = "parallel_track"
 PRINTED = "parallel_track_printed"
 CACQ = "cacq"
-STAIRS = "stairs_jisc"
+STAIRS = "stairs"
+STAIRS_JISC = "stairs_jisc"
 
 AT_ONCE = 1 << 14
 """Tuples handed over at once."""

@@ -19,6 +19,7 @@ from thalweg.experiments.jisc.driving import (
     PARALLEL_TRACK,
     PRINTED,
     STAIRS,
+    STAIRS_JISC,
     Changes,
     Drive,
     Lap,
@@ -78,7 +79,7 @@ def migration_stage(figure: str, sizes: Stage, report: Report) -> tuple[list[Row
         tuples = workload.tuples(np.random.default_rng(SEED), start + workload.turn)
         old = range(workload.streams)
         course = _Course(workload, tuples, start, start + workload.turn, [(start, pipeline(_CHANGES[figure](old)))])
-        names = (JISC, *RIVALS, CACQ, STAIRS)
+        names = (JISC, *RIVALS, CACQ, STAIRS, STAIRS_JISC)
         tell = _prefixed(report, f"{_short(figure)}, {joins} joins")
         points.append(race(partial(course.drive, pipeline(old)), names, sizes.rounds, tell))
         rows += _rows(figure, {"joins": joins, "window": sizes.window}, workload.turn, points[-1])
