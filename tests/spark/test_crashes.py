@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from tests.spark.jobs import JOIN, RUNNING_SUM, await_batch, compare, is_worker, prepare, processes_of, start
 
 KILLS = int(os.environ.get("THALWEG_KILLS", "5"))
+WORKER_KILLS = int(os.environ.get("THALWEG_KILLS", "2"))
 """Of each kind; with two queries whose drivers are killed, twice as many drivers."""
 
 
@@ -45,7 +46,7 @@ def test_a_killed_worker_is_replaced(spark: SparkSession, tmp_path: Path) -> Non
     tables = prepare(tmp_path, JOIN)
     job = start(tmp_path)
     kills = 0
-    while kills < KILLS and job.poll() is None:
+    while kills < WORKER_KILLS and job.poll() is None:
         await_batch(tmp_path, job)
         time.sleep(rng.uniform(0, 0.7))
         workers = [pid for pid in processes_of(job) if is_worker(pid)]
@@ -53,5 +54,5 @@ def test_a_killed_worker_is_replaced(spark: SparkSession, tmp_path: Path) -> Non
             os.kill(rng.choice(workers), signal.SIGKILL)
             kills += 1
     assert job.wait(300) == 0
-    assert kills == KILLS, "the job was over too soon to be killed"
+    assert kills == WORKER_KILLS, "the job was over too soon to be killed"
     compare(spark, tmp_path, JOIN, tables)
