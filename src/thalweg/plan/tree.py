@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from thalweg.errors import PlanError
 
@@ -26,28 +26,25 @@ Node = frozenset[int]
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One base window; ``node`` has its stream alone."""
+    """One base window."""
 
     stream: int
-    node: Node = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "node", frozenset((self.stream,)))
+    @property
+    def node(self) -> Node:
+        return frozenset((self.stream,))
 
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """The join of two subtrees; ``node`` has the streams of both.
-
-    Compiling a plan asks for it time and again, while results wait.
-    """
+    """The join of two subtrees."""
 
     left: Tree
     right: Tree
-    node: Node = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "node", self.left.node | self.right.node)
+    @property
+    def node(self) -> Node:
+        return self.left.node | self.right.node
 
 
 Tree = Leaf | Join
