@@ -207,7 +207,7 @@ class JoinEngine:
         ends = np.cumsum([len(w) for w in words])
         self._inbox = k.Inbox(np.concatenate(words), np.stack([ends - [len(w) for w in words], ends], axis=1))
         if self._horizon < FOREVER:
-            self._frames.registers[k.R_WATERMARK] = max(self._horizon, int(self._frames.registers[k.R_WATERMARK]))
+            self._frames.registers[k.R_WATERMARK] = max(self._horizon, self.watermark)
         self._horizon = FOREVER if watermark is None else min(watermark, FOREVER - 1)
         tuples = 0
         for stream, (layout, batch) in enumerate(zip(self.layouts, batches, strict=True)):
@@ -300,7 +300,14 @@ class JoinEngine:
                 self._timed,
                 limit,
             )
-        return k.run(
+        return k.run(*self._machine, limit, self._eddy)
+
+    @property
+    def _machine(
+        self,
+    ) -> tuple[k.Int64s, k.Float64s, k.Tables, k.Frames, k.Inbox, k.Int64s, k.Int64s, k.Int64s, int]:
+        """What the general machine works on, in the order of its arguments."""
+        return (
             self._memory.words,
             self._memory.floats,
             self._tables,
@@ -310,8 +317,6 @@ class JoinEngine:
             self._deaths,
             self._counters,
             self._horizon,
-            limit,
-            self._eddy,
         )
 
     def take_deaths(self) -> k.Int64s:
@@ -353,10 +358,8 @@ class JoinEngine:
         k.purge(self._memory.words, self._streams, self.watermark)
         rows = []
         for stream, row in enumerate(self._streams):
-            held = self._window(stream)[
-                np.arange(row[k.S_OLDEST], min(row[k.S_OLDEST] + 1, row[k.S_NEXT])) & row[k.S_MASK]
-            ]
-            rows.append(int(row_numbers(held[:, k.ROW]).min(initial=np.iinfo(np.int64).max)))
+            first = self._window(stream)[row[[k.S_OLDEST]] & row[k.S_MASK], k.ROW]
+            rows.append(int(row_numbers(first)[0]) if self.held(stream) else np.iinfo(np.int64).max)
         return rows
 
     def count_before(self, rows: k.Int64s) -> int:
@@ -365,7 +368,7 @@ class JoinEngine:
 
     def glimpse(self, most: int) -> Glimpse:
         """A look at up to ``most`` tuples of every base window: it takes the same time whatever they hold."""
-        time = int(self._frames.registers[k.R_WATERMARK])
+        time = self.watermark
         windows = []
         for stream, layout in enumerate(self.layouts):
             row = self._streams[stream]
@@ -384,9 +387,9 @@ class JoinEngine:
     def sizes(self) -> list[StoreSize]:
         """What every base window and kept state holds."""
         sizes = []
-        for stream, row in enumerate(self._streams):
-            held = int(row[k.S_NEXT] - row[k.S_OLDEST])
-            sizes.append(StoreSize(frozenset((stream,)), held, None, 8 * self._window_words(stream)))
+        for stream in range(len(self.layouts)):
+            size = 8 * self._window_words(stream)
+            sizes.append(StoreSize(frozenset((stream,)), self.held(stream), None, size))
         for index, node in enumerate(self._nodes):
             self._sweep(index)
             row = self._states[index]
@@ -838,7 +841,7 @@ class JoinEngine:
         streams = [s for s in self._nodes[index] if set(classes) <= set(self.layouts[s].codes)]
         if not streams:
             return None
-        stream = min(streams, key=lambda s: int(self._streams[s, k.S_NEXT] - self._streams[s, k.S_OLDEST]))
+        stream = min(streams, key=self.held)
         return stream, np.array([self.layouts[stream].codes[c] for c in classes], np.int64)
 
     def _absent_keys(self, index: int, stream: int, fields: k.Int64s, most: int) -> k.Int64s:
@@ -856,20 +859,7 @@ class JoinEngine:
             self._renew_keys(index, max(slots, 4 << (int(row[k.N_LIVE]) + len(codes)).bit_length()))
         done = 0
         while True:
-            stop, store, done = k.complete(
-                self._memory.words,
-                self._memory.floats,
-                self._tables,
-                self._frames,
-                self._inbox,
-                self._output,
-                self._deaths,
-                self._counters,
-                self._horizon,
-                index,
-                codes,
-                done,
-            )
+            stop, store, done = k.complete(*self._machine, index, codes, done)
             if stop == k.FINISHED:
                 return
             self._make_room_in(stop, store)

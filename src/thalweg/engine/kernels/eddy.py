@@ -58,7 +58,6 @@ SEEN_FIELDS = 3
 # Eddy.temper: the state of the random numbers; the tuples until the modules are judged again, and between two such
 # judgements; the probes that a judgement takes; a mask of random bits, which are all 0 when a hop is an adventure.
 SEED, UNTIL, PATIENCE, ENOUGH, CAUTION = range(5)
-TEMPER_FIELDS = 5
 
 # How a module is connected with what a partial tuple has; the least is best.
 KEYED, MET, LOOSE, UNREADY = range(4)
