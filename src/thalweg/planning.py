@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import get_args
 
 from thalweg.arrivals import Arrivals
 from thalweg.cql import parse_interval
 from thalweg.cql.query import Query, RangeWindow, Window
+from thalweg.engine.eddy import Policy
 from thalweg.engine.sampling import SAMPLE_ROWS, sample
 from thalweg.errors import OptionError, ThalwegError
 from thalweg.options import Adaptivity, Options, States
@@ -24,7 +26,7 @@ def measured_statistics(query: Query, streams: Sequence[Arrivals]) -> Statistics
 
 def adaptivity(query: Query, options: Options, *, written: bool) -> Adaptivity | None:
     """The settings by which the plan adapts, if it does; ``written``: the user wrote the plan, or changes of it."""
-    if options.migration in ("cacq", "stairs", "stairs_jisc"):
+    if options.migration in get_args(Policy):
         return None  # they follow no plan for long
     if options.migration.startswith("parallel_track") and any(_may_last(ref.window) for ref in query.streams):
         return None  # every change would add a plan for ever
