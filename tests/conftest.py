@@ -1,4 +1,4 @@
-"""The order of the suite: what waits longest for other processes begins first, so that nothing waits for it at the end."""
+"""The order of the suite: what waits longest for other processes begins first."""
 
 from __future__ import annotations
 
