@@ -38,11 +38,11 @@ class Savings:
     suspended: int = 0
 
     @staticmethod
-    def of(feedback: fb.Feedback | None) -> Savings:
-        if feedback is None:
-            return Savings()
-        counts = [*feedback.tally[fb.T_SUSPENSIONS :], feedback.demands[:, fb.D_WANTING].sum()]
-        return Savings(*map(int, counts))
+    def of(before: fb.Int64s, feedback: fb.Feedback | None) -> Savings:
+        """``before``: what was tallied under earlier plans."""
+        counts = before if feedback is None else before + feedback.tally
+        suspended = 0 if feedback is None else feedback.demands[:, fb.D_WANTING].sum()
+        return Savings(*map(int, (*counts[fb.T_SUSPENSIONS :], suspended)))
 
 
 def allocate(feedback: fb.Feedback, memory: Memory) -> None:

@@ -164,6 +164,7 @@ class JoinEngine:
         "_unprocessed",
         "_unburied",
         "_counters",
+        "_tally",
         "_horizon",
     )
 
@@ -202,6 +203,7 @@ class JoinEngine:
         self._output = np.empty((n + 2, _OUTPUT_BLOCK), np.int64)
         self._deaths = np.empty((0, 3), np.int64)
         self._counters = np.zeros(k.COUNTERS, np.int64)
+        self._tally = np.zeros(fb.TALLIES, np.int64)
         for stream, layout in enumerate(self.layouts):
             self._streams[stream, k.S_PREFIX] = layout.width
             self._streams[stream, k.S_LIFETIME] = layout.lifetime
@@ -361,7 +363,7 @@ class JoinEngine:
     @property
     def savings(self) -> Savings:
         """What feedback did."""
-        return Savings.of(self._feedback)
+        return Savings.of(self._tally, self._feedback)
 
     def held(self, stream: int) -> int:
         """How many tuples a base window holds, those among them that died in its middle included."""
@@ -819,6 +821,7 @@ class JoinEngine:
             for index in range(len(self._nodes)):
                 self._settle(index)
             feedback_tables.free(self._feedback, self._memory)
+            self._tally += self._feedback.tally
 
     def _settle(self, index: int) -> None:
         """Drop the entries of a state that may be short of others."""

@@ -45,13 +45,13 @@ Int64s = NDArray[np.int64]
 D_TABLE, D_MASK, D_STRIDE, D_COUNT, D_WANTING, D_KEY, D_KEY_COUNT, D_PROGRAM = range(8)
 D_PARTNERS, D_PARTNER_COUNT, D_IS_FILTERED, D_IS_FINAL = range(8, 12)
 DEMAND_FIELDS = 12
-# A window asked: its stream; its access path by the classes that it carries, or filter (-1: neither), and these classes.
+# A window asked: its stream; its access path by the classes that it carries, or filter (-1: neither); these classes.
 A_STREAM, A_PLACE, A_CLASSES, A_CLASS_COUNT = range(4)
 PARTNER_FIELDS = 4
 # A memory: the key, the verdict, until when it holds, and per window asked the number of the next tuple by then.
 V_KEY, V_VERDICT, V_UNTIL, V_NEXT = range(4)
 UNKNOWN, DEMANDED, WANTING, OUTDATED = range(4)
-# Columns of Feedback.sites: the demand; the step after which it is asked (-1: before the first), and its depth; the size
+# Columns of Feedback.sites: the demand; the step after which it is asked (-1: before the first) and its depth; the size
 # of the part; its gaps; whether it is used; and what was counted: looks and stops.
 W_DEMAND, W_STEP, W_DEPTH, W_SIZE, W_GAPS, W_GAP_COUNT, W_IS_USED, W_LOOKS, W_STOPS = range(9)
 SITE_FIELDS = 9

@@ -100,7 +100,7 @@ LESS, LESS_EQUAL, GREATER, GREATER_EQUAL, NOT_EQUAL = range(5)
 # Values of N_COMPLETE. PRINTED: incomplete, and taken for live is every key of which there is an entry.
 INCOMPLETE, COMPLETE, PRINTED = range(3)
 
-# The status of a key in a directory, in its lowest bits; TOUCHED: live, and probed since cold keys were last made absent;
+# The status of a key in a directory, in its lowest bits. TOUCHED: live, and probed since cold keys were made absent;
 # SUSPENDED: not live, for something of it was withheld. Above these bits: with how many tuples the key was completed.
 ABSENT, LIVE, TOUCHED, SUSPENDED = range(4)
 STATUS, STATUS_BITS = 3, 2
@@ -593,7 +593,7 @@ def run(
                 if states[target, N_COMPLETE] != COMPLETE:
                     slot = find(mem, states[target, N_DIRECTORY], states[target, N_DIRECTORY_MASK], key)
                     status = mem[slot + 1] & STATUS
-                    if feedback is not None and (status == LIVE or status == TOUCHED):
+                    if feedback is not None and status in (LIVE, TOUCHED):
                         since = mem[slot + 1] >> STATUS_BITS
                         if fb.has_gap(mem, lists, gaps, target, code, frame, since):
                             _drop_entries(mem, states, target, key)
