@@ -67,7 +67,7 @@ def assemble(programs: Programs, layouts: Sequence[StreamLayout]) -> Assembly:
     sequence = [*programs.heads, *(programs.completions[node] for node in nodes)]
     sequence += [programs.fills[node] for node in nodes if programs.fills]
     paths = tuple(
-        sorted({(next(iter(s.target)), s.key) for p in sequence for s in p.steps if len(s.target) == 1 and s.key})
+        sorted({(next(iter(s.target)), s.key) for p in sequence for s in p.steps if len(s.target) == 1 and not s.scans})
     )
     lists = _Lists()
     path_fields = tuple(lists.add(layouts[stream].codes[c] for c in key) for stream, key in paths)
@@ -106,7 +106,8 @@ def _straight(program: Program, layouts: Sequence[StreamLayout]) -> int:
         not program.unordered
         and len(program.head) == 1
         and len(keys) == 1
-        and all(len(s.key) == 1 == len(s.target) and not (s.checks or s.thetas or s.stores) for s in program.steps)
+        and all(len(s.key) == 1 == len(s.target) for s in program.steps)
+        and not any(s.scans or s.checks or s.thetas or s.stores for s in program.steps)
     )
     return layouts[min(program.head)].codes.get(min(keys)[0], 0) if straight else 0
 
@@ -139,6 +140,7 @@ def _steps(
             *thetas,
             *binds,
             index[step.stores] if step.stores is not None else -1,
+            int(step.scans),
         ]
 
 

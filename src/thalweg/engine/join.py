@@ -135,6 +135,9 @@ class JoinEngine:
     ``memory_limit``: bytes that windows and states may take. Windows take what they need; where states would grow
     past what is left, their cold keys become absent, to be completed again when probed. The answer stays the same.
     It goes with ``jisc`` alone.
+
+    ``nested_loops``: probes compare with everything in their window or state, one after the other, although keys could
+    look partners up. For experiments.
     """
 
     __image__: ClassVar[tuple[str, ...]] = (
@@ -165,6 +168,7 @@ class JoinEngine:
         timed: bool = True,
         completion: Completion = "jisc",
         memory_limit: int | None = None,
+        nested_loops: bool = False,
     ) -> None:
         self.graph = JoinGraph.of(query)
         self.layouts: tuple[StreamLayout, ...] = layouts(query)
@@ -176,6 +180,7 @@ class JoinEngine:
         self._timed = timed
         self._completion = completion
         self._limit = memory_limit
+        self._nested_loops = nested_loops
         self._straight = False
         self._partitions = [0] * n
         self._links: list[dict[tuple[int, ...], int]] = [{} for _ in range(n)]
@@ -459,7 +464,8 @@ class JoinEngine:
         self._straight = self._is_straight()
 
     def _compile(self, plan: Plan, rank: Rank | None) -> Programs:
-        return compile_programs(plan, self.graph, rank, fills=self._completion == "moving_state")
+        fills = self._completion == "moving_state"
+        return compile_programs(plan, self.graph, rank, fills=fills, nested_loops=self._nested_loops)
 
     def resume(self) -> None:
         """Derive what an image leaves out, after the rest was taken over from it.
