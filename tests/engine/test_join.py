@@ -26,6 +26,7 @@ from thalweg.cql.query import (
     Theta,
 )
 from thalweg.engine.encoding import mix
+from thalweg.engine.join import JoinEngine
 from thalweg.engine.layout import layouts
 from thalweg.engine.migration import Joiner, open_joiner
 from thalweg.options import Feedback, Migration, Production
@@ -215,11 +216,21 @@ def run(
     memory_limit: int | None = None,
     production: Production | Feedback = "push",
 ) -> tuple[Counter[tuple[int, ...]], Joiner]:
-    """Batches cut anywhere, the plan changed anywhere."""
+    """Batches cut anywhere, the plan changed anywhere, partners looked up or compared one after the other."""
     n = len(setting.query.streams)
-    engine = open_joiner(
-        setting.query, random_plan(rng, n), migration=migration, memory_limit=memory_limit, production=production
-    )
+    plan = random_plan(rng, n)
+    engine: Joiner
+    if (migration == "jisc" or migration == "moving_state") and rng.random() < 0.25:
+        engine = JoinEngine(
+            setting.query,
+            plan,
+            completion=migration,
+            memory_limit=memory_limit,
+            nested_loops=True,
+            production=production,
+        )
+    else:
+        engine = open_joiner(setting.query, plan, migration=migration, memory_limit=memory_limit, production=production)
     answer: Counter[tuple[int, ...]] = Counter()
     position = 0
     changes = rng.choice([0.0, 0.1, 0.6])

@@ -1,6 +1,7 @@
 """Programs run by a naive interpreter that trusts nothing but their steps."""
 
 import random
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -64,6 +65,21 @@ def test_a_state_whose_key_is_not_at_hand_is_passed_over() -> None:
     assert programs.keys == {frozenset({0, 1}): (1,)}
     assert targets(programs.heads[2]) == [[0, 1], [3]]
     assert targets(programs.heads[3]) == [[0], [1], [2]]
+
+
+def test_nested_loops_look_nothing_up_and_keep_the_keys() -> None:
+    plan = TreePlan(parse_plan("((A B) C) D", "ABCD").tree).keeping_all()  # type: ignore[union-attr]
+    looked_up = compile_programs(plan, ONE_CLASS, fills=True)
+    loops = compile_programs(plan, ONE_CLASS, fills=True, nested_loops=True)
+    assert loops.keys == looked_up.keys
+    for one, other in zip(_all(looked_up), _all(loops), strict=True):
+        assert [replace(step, loops=bool(step.key)) for step in one.steps] == list(other.steps)
+        assert [step.scans for step in one.steps] == [not step.key for step in one.steps]
+        assert all(step.scans for step in other.steps)
+
+
+def _all(programs: Programs) -> list[Program]:
+    return [*programs.heads, *programs.completions.values(), *programs.fills.values()]
 
 
 def test_the_rank_orders_the_parts_of_what_is_not_kept() -> None:

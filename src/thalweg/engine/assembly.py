@@ -84,7 +84,7 @@ def assemble(
     witnesses = len(sequence)
     if demands is not None:
         sequence += [demand.witness for demand in demands.demands]
-    used = {(next(iter(s.target)), s.key) for p in sequence for s in p.steps if len(s.target) == 1 and s.key}
+    used = {(next(iter(s.target)), s.key) for p in sequence for s in p.steps if len(s.target) == 1 and not s.scans}
     if demands is not None and filter_bits is None:
         used |= {part for demand in demands.demands for part in _partners(demand, layouts) if part[1]}
     paths = tuple(sorted(used))
@@ -246,7 +246,8 @@ def _straight(program: Program, layouts: Sequence[StreamLayout]) -> int:
         not program.unordered
         and len(program.head) == 1
         and len(keys) == 1
-        and all(len(s.key) == 1 == len(s.target) and not (s.checks or s.thetas or s.stores) for s in program.steps)
+        and all(len(s.key) == 1 == len(s.target) for s in program.steps)
+        and not any(s.scans or s.checks or s.thetas or s.stores for s in program.steps)
     )
     return layouts[min(program.head)].codes.get(min(keys)[0], 0) if straight else 0
 
@@ -279,6 +280,7 @@ def _steps(
             *thetas,
             *binds,
             index[step.stores] if step.stores is not None else -1,
+            int(step.scans),
         ]
 
 

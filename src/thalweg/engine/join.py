@@ -148,6 +148,9 @@ class JoinEngine:
     It goes with ``jisc`` alone.
 
     ``production``: whether what nobody needs is produced (:mod:`thalweg.plan.demand`).
+
+    ``nested_loops``: probes compare with everything in their window or state, one after the other, although keys could
+    look partners up. For experiments.
     """
 
     __image__: ClassVar[tuple[str, ...]] = (
@@ -180,6 +183,7 @@ class JoinEngine:
         completion: Completion = "jisc",
         memory_limit: int | None = None,
         production: Production | Feedback = "push",
+        nested_loops: bool = False,
     ) -> None:
         self.graph = JoinGraph.of(query)
         self.layouts: tuple[StreamLayout, ...] = layouts(query)
@@ -193,6 +197,7 @@ class JoinEngine:
         self._limit = memory_limit
         self._production = Feedback.of(production)
         self._unchanging = frozenset(i for i, ref in enumerate(query.streams) if ref.is_static)
+        self._nested_loops = nested_loops
         self._straight = False
         self._partitions = [0] * n
         self._links: list[dict[tuple[int, ...], int]] = [{} for _ in range(n)]
@@ -497,7 +502,8 @@ class JoinEngine:
         self._straight = self._is_straight()
 
     def _compile(self, plan: Plan, rank: Rank | None) -> Programs:
-        return compile_programs(plan, self.graph, rank, fills=self._completion == "moving_state")
+        fills = self._completion == "moving_state"
+        return compile_programs(plan, self.graph, rank, fills=fills, nested_loops=self._nested_loops)
 
     def resume(self) -> None:
         """Derive what an image leaves out, after the rest was taken over from it.

@@ -41,6 +41,9 @@ EXPERIMENTS: dict[str, Experiment] = {
         _experiment(
             "jisc", "JISC's figures 7 to 12: changes of plan against their rivals; what adapting is worth", plots=True
         ),
+        _experiment(
+            "jit", "JIT's figures 10 to 17: intermediate results that are asked for, against all of them", plots=True
+        ),
     )
 }
 """All experiments by name, in the order in which they are listed."""

@@ -33,10 +33,11 @@ class Step:
 
     Attributes:
         target: a single stream (its base window) or the node of a kept state.
-        key: the attribute classes by which it is looked up; none is a nested loop.
+        key: the attribute classes by which it is looked up, if there are any.
         checks: further classes on which candidates must agree.
         thetas: the theta predicates that become decidable here.
         stores: the kept state that the tuple is an entry of after this step, if any.
+        loops: whether candidates are compared one after the other although a key could look them up.
 
     """
 
@@ -45,6 +46,12 @@ class Step:
     checks: tuple[int, ...]
     thetas: tuple[int, ...]
     stores: Node | None
+    loops: bool = False
+
+    @property
+    def scans(self) -> bool:
+        """Whether everything in the target is a candidate: a nested loop."""
+        return self.loops or not self.key
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +85,13 @@ class Programs:
     fills: dict[Node, Program]
 
 
-def compile_programs(plan: Plan, graph: JoinGraph, rank: Rank | None = None, *, fills: bool = False) -> Programs:
+def compile_programs(
+    plan: Plan, graph: JoinGraph, rank: Rank | None = None, *, fills: bool = False, nested_loops: bool = False
+) -> Programs:
     """Compile a plan; ``rank`` orders the parts of subtrees that are not kept.
+
+    ``nested_loops``: no step looks anything up, as in experiments with joins that cannot. Keys still say which entries
+    of a state belong together.
 
     >>> from thalweg.plan.tree import parse_plan
     >>> graph = JoinGraph(3, classes=(frozenset({0, 1, 2}),))
@@ -87,7 +99,7 @@ def compile_programs(plan: Plan, graph: JoinGraph, rank: Rank | None = None, *, 
     >>> [[sorted(step.target) for step in program.steps] for program in compile_programs(plan, graph).heads]
     [[[1], [2]], [[0], [2]], [[0, 1]]]
     """
-    return _Compiler(graph, plan, rank or (lambda _bound, _tree: 0.0)).compile(fills=fills)
+    return _Compiler(graph, plan, rank or (lambda _bound, _tree: 0.0), loops=nested_loops).compile(fills=fills)
 
 
 def expand_leaves(graph: JoinGraph, given: frozenset[int], streams: Sequence[int]) -> Program:
@@ -97,16 +109,17 @@ def expand_leaves(graph: JoinGraph, given: frozenset[int], streams: Sequence[int
     >>> [(sorted(step.target), step.key) for step in expand_leaves(graph, frozenset({0}), (1, 2)).steps]
     [([1], (0,)), ([2], (1,))]
     """
-    compiler = _Compiler(graph, LinearPlan(()), lambda _bound, _tree: 0.0)
+    compiler = _Compiler(graph, LinearPlan(()), lambda _bound, _tree: 0.0, loops=False)
     steps = compiler.expand(frozenset(), given, [Leaf(stream) for stream in streams])
     return Program(frozenset(streams), tuple(steps), tuple(sorted(given)))
 
 
 class _Compiler:
-    def __init__(self, graph: JoinGraph, plan: Plan, rank: Rank) -> None:
+    def __init__(self, graph: JoinGraph, plan: Plan, rank: Rank, *, loops: bool) -> None:
         self.graph = graph
         self.plan = plan
         self.rank = rank
+        self.loops = loops
         self.keys: dict[Node, tuple[int, ...]] = {}
         if isinstance(plan, TreePlan):
             self._find_keys(plan.tree, plan.kept)
@@ -197,11 +210,11 @@ class _Compiler:
         key = self.keys[target] if len(target) > 1 else shared
         # One class is compared when candidates are looked up; several only share a hash.
         checks = tuple(c for c in shared if c not in key or len(key) > 1)
-        return Step(target, key, checks, self.graph.thetas_completed(bound, target), None)
+        return Step(target, key, checks, self.graph.thetas_completed(bound, target), None, self.loops)
 
 
 def _storing(step: Step, node: Node | None) -> Step:
-    return Step(step.target, step.key, step.checks, step.thetas, node)
+    return Step(step.target, step.key, step.checks, step.thetas, node, step.loops)
 
 
 def _path(tree: Tree, stream: int) -> list[Join]:

@@ -86,8 +86,8 @@ N_CHECK, N_BORN = 16, 17  # live keys at which to look for absent ones; the wate
 STATE_FIELDS = 18
 # Columns of Tables.steps.
 (X_TARGET, X_IS_STATE, X_PATH, X_FIELD, X_KEY, X_KEY_COUNT, X_CHECKS, X_CHECK_COUNT) = range(8)
-X_THETAS, X_THETA_COUNT, X_BINDS, X_BIND_COUNT, X_STORES = range(8, 13)
-STEP_FIELDS = 13
+X_THETAS, X_THETA_COUNT, X_BINDS, X_BIND_COUNT, X_STORES, X_SCAN = range(8, 14)
+STEP_FIELDS = 14
 # Columns of Tables.programs.
 G_FIRST, G_STEPS, G_BINDS, G_BIND_COUNT, G_STRAIGHT = range(5)
 PROGRAM_FIELDS = 5
@@ -587,8 +587,7 @@ def run(
             if eddy is not None and frame_program[frame] < n:
                 step = hops[depth, eddies.H_STEP]
             target = steps[step, X_TARGET]
-            keys = steps[step, X_KEY_COUNT]
-            key = hash_codes(code, frame, lists, steps[step, X_KEY], keys)
+            key = hash_codes(code, frame, lists, steps[step, X_KEY], steps[step, X_KEY_COUNT])
             if steps[step, X_IS_STATE]:
                 if states[target, N_COMPLETE] != COMPLETE:
                     slot = find(mem, states[target, N_DIRECTORY], states[target, N_DIRECTORY_MASK], key)
@@ -625,15 +624,15 @@ def run(
                         frame, depth = above, 0
                         completions += 1
                         continue
-                if keys > 0:
-                    cursors[frame, depth] = mem[states[target, N_HEADS] + (key & states[target, N_MASK])]
-                else:
+                if steps[step, X_SCAN]:
                     cursors[frame, depth] = states[target, N_COUNT] - 1
-            elif keys > 0:
+                else:
+                    cursors[frame, depth] = mem[states[target, N_HEADS] + (key & states[target, N_MASK])]
+            elif steps[step, X_SCAN]:
+                cursors[frame, depth] = streams[target, S_NEXT] - 1
+            else:
                 path = steps[step, X_PATH]
                 cursors[frame, depth] = mem[paths[path, P_HEADS] + (key & paths[path, P_MASK]) * paths[path, P_SPAN]]
-            else:
-                cursors[frame, depth] = streams[target, S_NEXT] - 1
             probed[frame, depth] = key
             probes += 1
             if feedback is not None and frame == 0:
@@ -650,7 +649,7 @@ def run(
                 has = hops[depth, eddies.H_DONE] | modules[step, eddies.M_STREAMS]
                 knows = hops[depth, eddies.H_KNOWN]
             target, is_state = steps[step, X_TARGET], steps[step, X_IS_STATE]
-            keys, key = steps[step, X_KEY_COUNT], probed[frame, depth]
+            scan, key = steps[step, X_SCAN] != 0, probed[frame, depth]
             latest, expiry = latests[frame, depth], expiries[frame, depth]
             candidate = cursors[frame, depth]
             checks, check_count = steps[step, X_CHECKS], steps[step, X_CHECK_COUNT]
@@ -662,8 +661,8 @@ def run(
             else:
                 region, stride = streams[target, S_REGION], streams[target, S_STRIDE]
                 mask, oldest = streams[target, S_MASK], streams[target, S_OLDEST]
-                chain = paths[steps[step, X_PATH], P_LINK] if keys > 0 else 0
-                field, exact = steps[step, X_FIELD], keys == 1
+                chain = 0 if scan else paths[steps[step, X_PATH], P_LINK]
+                field, exact = steps[step, X_FIELD], steps[step, X_KEY_COUNT] == 1
                 lifetime, rows = streams[target, S_LIFETIME], streams[target, S_ROWS]
                 alive = streams[target, S_PREFIX] + ALIVE
             reached, lasting = latest, expiry
@@ -671,7 +670,7 @@ def run(
             while candidate >= oldest and not found:
                 word = region + (candidate & mask) * stride
                 sequence = candidate
-                candidate = mem[word + chain] if keys > 0 else candidate - 1
+                candidate = candidate - 1 if scan else mem[word + chain]
                 candidates += 1
                 if exact and mem[word + field] != key:
                     continue

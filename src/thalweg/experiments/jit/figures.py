@@ -1,0 +1,182 @@
+"""Figures 10 to 17: what JIT saves, against window, rate, number of streams and number of values.
+
+At every point all contenders join the same tuples. Nested loops are timed while the stores are looked into; for hash
+joins, which take milliseconds, that is done in a run of its own, and the fastest of several others counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from thalweg.experiments.experiment import Claim, Report, Row, at_least, at_most, below, rounded
+from thalweg.experiments.jisc.driving import Laps, race
+from thalweg.experiments.jit.driving import (
+    AUTO_HASH,
+    CONTENDERS,
+    HASH,
+    JIT_HASH,
+    JIT_LOOPS,
+    LOOPS,
+    PUSH_HASH,
+    PUSH_LOOPS,
+    Contender,
+    Course,
+    Peaks,
+)
+from thalweg.experiments.jit.sizes import SEED, Family, Figure, Parameter, Sizes
+from thalweg.experiments.jit.workloads import Clique
+
+LABELS: dict[Parameter, str] = {
+    "window_min": "the window in minutes",
+    "rate": "tuples per second and stream",
+    "streams": "the number of streams",
+    "dmax": "the greatest value",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one contender did at one point."""
+
+    laps: Laps
+    peaks: Peaks
+
+    @property
+    def seconds(self) -> float:
+        """The best of the rounds: whatever disturbs a run makes it longer."""
+        return min(self.laps.seconds)
+
+    @property
+    def candidates(self) -> int:
+        return self.laps.work["candidates"]
+
+    @property
+    def intermediate(self) -> int:
+        """Intermediate results that were produced; every one of them is stored, for all states are kept."""
+        return self.laps.work["stored"]
+
+    def columns(self) -> Row:
+        work = self.laps.work
+        return {
+            "tuples": work["tuples"],
+            "results": work["results"],
+            "cpu_seconds": rounded(self.seconds),
+            "slowest": rounded(max(self.laps.seconds)),
+            "probes": work["probes"],
+            "candidates": work["candidates"],
+            "produced": work["stored"] + work["results"],
+            **self.peaks.columns(),
+            "suspensions": work["suspensions"],
+            "resumptions": work["resumptions"],
+            "withheld": work["withheld"],
+            "unprobed": work["unprobed"],
+        }
+
+
+Point = Mapping[Contender, Outcome]
+
+
+def measure_figures(sizes: Sizes, report: Report) -> tuple[list[Row], list[Claim]]:
+    """All figures, and what they are asked to show. A point that several figures share is measured once."""
+    rows: list[Row] = []
+    claims: list[Claim] = []
+    points: dict[Clique, Point] = {}
+    for family in sizes.families:
+        for figure in family.figures:
+            for clique in family.points(figure):
+                if clique not in points:
+                    tell = _telling(report, f"figure {figure.number}, {figure.parameter} {_value(clique, figure):g}")
+                    points[clique] = _measure(clique, sizes, tell)
+                rows += _rows(title(family, figure), clique, points[clique])
+        claims += _claims_of(family, points)
+    behind = max(each[AUTO_HASH].seconds / each[PUSH_HASH].seconds for each in points.values())
+    return rows, [*claims, at_most("hash, in every point: auto / push, processor time", behind, 1.05)]
+
+
+def title(family: Family, figure: Figure) -> str:
+    """The part that shows a figure."""
+    return f"figure {figure.number}: against {LABELS[figure.parameter]}, {family.defaults.shape} plans"
+
+
+def _measure(clique: Clique, sizes: Sizes, report: Report) -> Point:
+    end = sizes.end(clique)
+    course = Course(clique, clique.tuples(np.random.default_rng(SEED), end), end)
+    peaks = {name: Peaks() for name in CONTENDERS}
+    laps = race(lambda name: course.drive(name, peaks[name]), list(CONTENDERS), 1, report, warm_up=False)
+    laps |= race(course.drive, [contender.name for contender in HASH], sizes.rounds, report, warm_up=False)
+    return {contender: Outcome(laps[name], peaks[name]) for name, contender in CONTENDERS.items()}
+
+
+def _rows(part: str, clique: Clique, point: Point) -> list[Row]:
+    rows: list[Row] = []
+    for contender, outcome in point.items():
+        push = point[PUSH_LOOPS if contender in LOOPS else PUSH_HASH]
+        rows.append(
+            {
+                "part": part,
+                "method": contender.method,
+                "production": contender.production,
+                **{name: getattr(clique, name) for name in LABELS},
+                **outcome.columns(),
+                "times_less_cpu": rounded(push.seconds / outcome.seconds),
+                "times_fewer_candidates": rounded(_times_fewer(push.candidates, outcome.candidates)),
+                "times_less_state": rounded(push.peaks.state_bytes / outcome.peaks.state_bytes),
+            }
+        )
+    return rows
+
+
+def _claims_of(family: Family, points: Mapping[Clique, Point]) -> list[Claim]:
+    shape = family.defaults.shape
+    mine = [points[clique] for figure in family.figures for clique in family.points(figure)]
+    claims = _of_bushy_plans(points[family.defaults]) if shape == "bushy" else _of_left_deep_plans(mine)
+    for figure in family.figures:
+        if figure.amplifies:
+            least, *_, greatest = family.points(figure)
+            claim = (
+                f"figure {figure.number}, nested loops: push / jit, candidates, "
+                f"at {_value(least, figure):g} / at {_value(greatest, figure):g}"
+            )
+            claims.append(below(claim, _gain(points[least]) / _gain(points[greatest]), 1))
+    return claims
+
+
+def _of_bushy_plans(defaults: Point) -> list[Claim]:
+    fewer = defaults[JIT_HASH].intermediate / defaults[PUSH_HASH].intermediate
+    return [
+        at_least("bushy defaults, nested loops: push / jit, candidates", _gain(defaults), 10),
+        at_most("bushy defaults, nested loops: jit / push, peak bytes of states", _state(defaults), 0.5),
+        at_most("bushy defaults, hash: jit / push, intermediate results", fewer, 0.7),
+    ]
+
+
+def _of_left_deep_plans(points: Sequence[Point]) -> list[Claim]:
+    where = "left-deep plans, nested loops, in every point: jit / push"
+    return [
+        below(f"{where}, candidates", max(1 / _gain(point) for point in points), 1),
+        below(f"{where}, peak bytes of states", max(_state(point) for point in points), 1),
+    ]
+
+
+def _gain(point: Point) -> float:
+    """How many times fewer candidates nested loops looked at with feedback."""
+    return _times_fewer(point[PUSH_LOOPS].candidates, point[JIT_LOOPS].candidates)
+
+
+def _state(point: Point) -> float:
+    return point[JIT_LOOPS].peaks.state_bytes / point[PUSH_LOOPS].peaks.state_bytes
+
+
+def _times_fewer(push: int, other: int) -> float:
+    return push / max(1, other)
+
+
+def _value(clique: Clique, figure: Figure) -> float:
+    return float(getattr(clique, figure.parameter))
+
+
+def _telling(report: Report, what: str) -> Report:
+    return lambda text: report(f"{what}: {text}")
