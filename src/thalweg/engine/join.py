@@ -726,15 +726,27 @@ class JoinEngine:
         k.relink(self._memory.words, self._tables, index)
 
     def _make_room_for_keys(self, index: int) -> None:
-        """Forget keys that nothing has any more; double the directory if it stays more than a quarter full."""
+        """Give a directory room for as many keys as its state can have; later, forget those that nothing has any more.
+
+        If a directory of that size stays more than a quarter full all the same, it is doubled.
+        """
         slots = int(self._states[index, k.N_DIRECTORY_MASK]) + 1
         self._sweep(index)
+        enough = self._slots_enough(index)
+        if slots < enough and self._may_grow((enough - slots) * k.DIRECTORY_FIELDS):
+            self._renew_keys(index, enough)
+            return
         self._renew_keys(index, slots)
         if 4 * (self._states[index, k.N_LIVE] + 1) > slots:
             if not self._may_grow(slots * k.DIRECTORY_FIELDS):
                 self._evict(index, int(self._states[index, k.N_COUNT]) // 2, slots)
             if 4 * (self._states[index, k.N_LIVE] + 1) > slots:
                 self._renew_keys(index, 2 * slots)
+
+    def _slots_enough(self, index: int) -> int:
+        """Slots for the keys that a base window below can have: to move them at every doubling would cost too much."""
+        carrier = self._carrier(index)
+        return 0 if carrier is None else 2 << self.held(carrier[0]).bit_length()
 
     def _renew_keys(self, index: int, slots: int) -> None:
         """Move the live keys of a state to a directory of so many slots, without those that nothing has any more."""
