@@ -22,7 +22,6 @@ import numpy as np
 from thalweg.engine.kernels.join import Float64s, Int64s
 from thalweg.engine.parts import new_part
 
-
 _NO_RESERVE = 0x4000
 """Linux's MAP_NORESERVE, which Python names from 3.13 on."""
 

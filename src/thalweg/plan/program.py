@@ -221,8 +221,8 @@ class _Compiler:
     def _preference(self, bound: Node, known: frozenset[int], item: Tree) -> _Preference:
         """What is connected goes first, then what grows least.
 
-        Where nothing is bound yet (a completion), of equal parts the one of fewer streams: if it has no entry of the key,
-        the other needs not be completed for it.
+        Where nothing is bound yet (a completion), of equal parts the one of fewer streams: if it has no entry of the
+        key, the other needs not be completed for it.
         """
         node = self._node(item)
         by_key = bool(known & self._carried_by(node))

@@ -297,6 +297,28 @@ def _components_alive(mem: Int64s, streams: Int64s, lists: Int64s, entry: int, s
 
 
 @_jit
+def _has_no_part(
+    mem: Int64s,
+    streams: Int64s,
+    paths: Int64s,
+    steps: Int64s,
+    programs: Int64s,
+    lists: Int64s,
+    code: Int64s,
+    frame: int,
+    program: int,
+) -> bool:
+    """Whether a completion would find nothing: it begins in a base window that holds no tuple in the key's chain."""
+    step = programs[program, G_FIRST]
+    if steps[step, X_IS_STATE] or steps[step, X_KEY_COUNT] == 0:
+        return False
+    key = _hash(code, frame, lists, steps[step, X_KEY], steps[step, X_KEY_COUNT])
+    path = steps[step, X_PATH]
+    newest = mem[paths[path, P_HEADS] + (key & paths[path, P_MASK]) * paths[path, P_SPAN]]
+    return newest < streams[steps[step, X_TARGET], S_OLDEST]
+
+
+@_jit
 def _has_entry(
     mem: Int64s, streams: Int64s, states: Int64s, lists: Int64s, target: int, key: int, watermark: int
 ) -> bool:
@@ -448,6 +470,12 @@ def run(
                         if 2 * (states[target, N_LIVE] + 1) > states[target, N_DIRECTORY_MASK]:
                             stop, store = DIRECTORY_FULL, target
                             break
+                        completions += 1
+                        if _has_no_part(mem, streams, paths, steps, programs, lists, code, frame, n + target):
+                            mem[slot] = key
+                            mem[slot + 1] = TOUCHED
+                            states[target, N_LIVE] += 1
+                            continue
                         # Complete this key first, in a frame of its own.
                         frame_depth[frame] = depth
                         above = frame + 1
@@ -461,7 +489,6 @@ def run(
                         latests[above, 0] = watermark
                         expiries[above, 0] = FOREVER
                         frame, depth = above, 0
-                        completions += 1
                         continue
                 if keys > 0:
                     cursors[frame, depth] = mem[states[target, N_HEADS] + (key & states[target, N_MASK])]
@@ -870,8 +897,11 @@ def absent_keys(
     watermark: int,
     found: Int64s,
     places: Int64s,
+    patience: int,
 ) -> int:
     """Find the keys that a base window has and a state has not live; returns how many there are, at most.
+
+    -1: after ``patience`` tuples there seem to be far more than that (0: it has no end).
 
     Args:
         mem: the memory.
@@ -882,11 +912,14 @@ def absent_keys(
         watermark: tuples that have expired by then do not count.
         found: [key, (its hash, a code per field)]: filled. When it is full, the search ends.
         places: a scratch hash table of zeros, its length a power of two above that of ``found``.
+        patience: see above.
 
     """
     row, state = tables.streams[stream], tables.states[index]
-    mask, count = len(places) - 1, 0
-    for sequence in range(row[S_NEXT] - 1, row[S_OLDEST] - 1, -1):
+    mask, count, last = len(places) - 1, 0, row[S_NEXT] - 1
+    for sequence in range(last, row[S_OLDEST] - 1, -1):
+        if last - sequence == patience > 0 and count * (last - row[S_OLDEST]) > 2 * found.shape[0] * patience:
+            return -1
         word = row[S_REGION] + (sequence & row[S_MASK]) * row[S_STRIDE]
         if _is_over(mem, tables.streams, stream, word, watermark):
             continue
@@ -905,6 +938,19 @@ def absent_keys(
             if count == found.shape[0]:
                 break
     return count
+
+
+@_jit
+def move_keys(mem: Int64s, tables: Tables, index: int, directory: int, mask: int) -> None:
+    """Move the live keys of a state to a larger directory, each with its status."""
+    state = tables.states[index]
+    old = state[N_DIRECTORY]
+    for word in range(old, old + (state[N_DIRECTORY_MASK] + 1) * DIRECTORY_FIELDS, DIRECTORY_FIELDS):
+        if mem[word + 1] != ABSENT:
+            slot = _find(mem, directory, mask, mem[word])
+            mem[slot] = mem[word]
+            mem[slot + 1] = mem[word + 1]
+    state[N_DIRECTORY], state[N_DIRECTORY_MASK] = directory, mask
 
 
 @_jit
