@@ -157,6 +157,11 @@ def _jit(function: _Function) -> _Function:
     return cast("_Function", numba.njit(cache=True, error_model="numpy")(function))
 
 
+def _inlined(function: _Function) -> _Function:
+    """Compiled into its caller: a call would count references to every array, which costs more than most do."""
+    return cast("_Function", numba.njit(cache=True, error_model="numpy", forceinline=True)(function))
+
+
 # Helpers take the arrays they read and nothing more: handing over a tuple of arrays, or a slice of one,
 # makes the compiler count references, which costs more than most of these functions do.
 
@@ -272,7 +277,7 @@ def _components_alive(mem: Int64s, streams: Int64s, lists: Int64s, entry: int, s
     return True
 
 
-@_jit
+@_inlined
 def _has_no_part(
     mem: Int64s,
     streams: Int64s,
@@ -323,7 +328,7 @@ def _is_over(mem: Int64s, streams: Int64s, stream: int, word: int, watermark: in
     return lifetime < FOREVER and mem[word + T] + lifetime <= watermark
 
 
-@_jit
+@_inlined
 def _drop_entries(mem: Int64s, states: Int64s, target: int, key: int) -> None:
     """Let the entries of a state's key expire."""
     entry = mem[states[target, N_HEADS] + (key & states[target, N_MASK])]
@@ -334,7 +339,7 @@ def _drop_entries(mem: Int64s, states: Int64s, target: int, key: int) -> None:
         entry = mem[word + ENTRY_LINK]
 
 
-@_jit
+@_inlined
 def _witness(
     mem: Int64s,
     floats: Float64s,
@@ -420,7 +425,7 @@ def _witness(
     return NEVER
 
 
-@_jit
+@_inlined
 def _examine(
     mem: Int64s,
     floats: Float64s,
@@ -477,7 +482,7 @@ def _examine(
     return fb.remember(mem, streams, S_NEXT, lists, demands, tally, demand, word, key, until, watermark)
 
 
-@_jit
+@_inlined
 def _forget_newest(mem: Int64s, streams: Int64s, paths: Int64s, lists: Int64s, stream: int) -> None:
     """Take back the newest tuple of a window: nothing will ever want it (JIT V)."""
     sequence = streams[stream, S_NEXT] - 1
