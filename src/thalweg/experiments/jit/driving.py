@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from thalweg.engine.join import JoinEngine, StoreSize
+from thalweg.engine.join import JoinEngine
+from thalweg.engine.observations import StoreSize
 from thalweg.experiments import answers
 from thalweg.experiments.experiment import Row
 from thalweg.experiments.jisc.driving import Lap
