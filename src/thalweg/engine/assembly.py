@@ -235,7 +235,8 @@ class _FeedbackBuilder:
                 asked = [
                     (site.size, site.depth, row)
                     for row, site in mine
-                    if site.depth < depth and step_.target & set(self.demands.demands[site.demand].others)
+                    if (site.depth < depth or program.unordered)
+                    and step_.target & set(self.demands.demands[site.demand].others)
                 ]
                 place = len(self.layouts) + self.firsts[head] + depth
                 table[place, [fb.L_ASKED, fb.L_ASKED_COUNT]] = self.lists.add(row for *_, row in sorted(asked))

@@ -100,7 +100,7 @@ def open_joiner(
     if migration == "parallel_track_printed":
         return PrintedParallelTrack(query, plan, rank, production)
     if migration == "cacq" or migration == "stairs" or migration == "stairs_jisc":
-        return EddyEngine(query, plan, rank, policy=migration, timed=timed)
+        return EddyEngine(query, plan, rank, policy=migration, timed=timed, production=production)
     return JoinEngine(
         query, plan, rank, timed=timed, completion=migration, memory_limit=memory_limit, production=production
     )
