@@ -1,7 +1,7 @@
 """Figures 10 to 17: what JIT saves, against window, rate, number of streams and number of values.
 
 At every point all contenders join the same tuples. Nested loops are timed while the stores are looked into; for hash
-joins, which take milliseconds, that is done in a run of its own, and the fastest of several others counts.
+joins, which take milliseconds, that is done in a run of its own, and others, side by side, are timed.
 """
 
 from __future__ import annotations
@@ -46,8 +46,7 @@ class Outcome:
 
     @property
     def seconds(self) -> float:
-        """The best of the rounds: whatever disturbs a run makes it longer."""
-        return min(self.laps.seconds)
+        return self.laps.median
 
     @property
     def candidates(self) -> int:
@@ -64,7 +63,6 @@ class Outcome:
             "tuples": work["tuples"],
             "results": work["results"],
             "cpu_seconds": rounded(self.seconds),
-            "slowest": rounded(max(self.laps.seconds)),
             "probes": work["probes"],
             "candidates": work["candidates"],
             "produced": work["stored"] + work["results"],
@@ -106,7 +104,7 @@ def _measure(clique: Clique, sizes: Sizes, report: Report) -> Point:
     course = Course(clique, clique.tuples(np.random.default_rng(SEED), end), end)
     peaks = {name: Peaks() for name in CONTENDERS}
     laps = race(lambda name: course.drive(name, peaks[name]), list(CONTENDERS), 1, report, warm_up=False)
-    laps |= race(course.drive, [contender.name for contender in HASH], sizes.rounds, report, warm_up=False)
+    laps |= course.drive_side_by_side([contender.name for contender in HASH], sizes.rounds, report)
     return {contender: Outcome(laps[name], peaks[name]) for name, contender in CONTENDERS.items()}
 
 
