@@ -13,17 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from thalweg.errors import ThalwegError
-    from thalweg.options import Adaptivity, Options
+    from thalweg.options import Adaptivity, Feedback, Options
     from thalweg.replayer import replay
     from thalweg.spark.app import App
 
 __version__ = "0.1.0"
-__all__ = ["Adaptivity", "App", "Options", "ThalwegError", "__version__", "replay"]
+__all__ = ["Adaptivity", "App", "Feedback", "Options", "ThalwegError", "__version__", "replay"]
 
 # Each name is loaded when it is first used, so that `import thalweg` costs next to nothing.
 _HOMES = {
     "Adaptivity": "thalweg.options",
     "App": "thalweg.spark.app",
+    "Feedback": "thalweg.options",
     "Options": "thalweg.options",
     "ThalwegError": "thalweg.errors",
     "replay": "thalweg.replayer",

@@ -21,7 +21,9 @@ Migration = Literal[
     "parallel_track_printed",
     "jisc_printed",
 ]
+Production = Literal["push", "jit", "auto"]
 _MOST_BUCKETS = 4096
+_MOST_BITS = 1 << 30
 _UNITS = {"": 1, "B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMG]?B|)", re.IGNORECASE)
 
@@ -84,6 +86,59 @@ class Adaptivity:
 
 
 @dataclass(frozen=True, slots=True)
+class Feedback:
+    """How joins tell those below them what nobody needs (just-in-time processing; JIT III, IV).
+
+    The answer never depends on it.
+
+    Attributes:
+        when: ``"always"``, or ``"auto"``: by those joins where it saves more than it costs, as counted while running.
+        lattice: of how many components a part may be that a join finds no partner for. One costs least; more of them
+            find parts that have no partner together although each has one.
+        filter_bits: tell by Bloom filters of so many bits (a power of two) per window and key, instead of by
+            looking. That costs least, and notices only values that a window does not have at all. None: by looking.
+
+    >>> Feedback(lattice=2).when
+    'always'
+
+    """
+
+    when: Literal["always", "auto"] = "always"
+    lattice: int = 1
+    filter_bits: int | None = None
+
+    def __post_init__(self) -> None:
+        _one_of("production: when", self.when, ("always", "auto"))
+        if not isinstance(self.lattice, int) or isinstance(self.lattice, bool) or self.lattice < 1:
+            raise OptionError(
+                f"setting lattice of production is a number of components, at least 1, not {self.lattice!r}"
+            )
+        bits = self.filter_bits
+        if bits is not None and (
+            not isinstance(bits, int) or isinstance(bits, bool) or not 1 <= bits <= _MOST_BITS or bits & (bits - 1)
+        ):
+            raise OptionError(
+                f"setting filter_bits of production is a power of two up to {_MOST_BITS:,}, or None, not {bits!r}"
+            )
+
+    @staticmethod
+    def of(value: object) -> Feedback | None:
+        """What was given for ``production``: a word, settings, or a mapping of their names; None: no feedback."""
+        if value == "push":
+            return None
+        if value == "jit":
+            return Feedback()
+        if value == "auto":
+            return Feedback("auto")
+        if isinstance(value, Feedback):
+            return value
+        if isinstance(value, Mapping):
+            _check_names(value, Feedback, "setting of production")
+            return Feedback(**value)
+        raise OptionError(f"option production is push, jit, auto or thalweg.Feedback(...), not {value!r}")
+
+
+@dataclass(frozen=True, slots=True)
 class Options:
     """Settings of a run; every one has a default that needs no thought.
 
@@ -115,6 +170,9 @@ class Options:
         adaptive: whether the plan changes while it runs, whenever another one pays. True: unless the user wrote the
             plan, or changes of it. :class:`Adaptivity`: in any case, with these settings. False: never. (Eddies follow
             no plan for long, and are left alone.)
+        production: ``"push"``: every join passes on all that it finds. ``"jit"``: what the joins above it have no
+            partner for is not produced until one arrives. ``"auto"``: wherever that saves more than it costs.
+            :class:`Feedback`: with settings of its own.
 
     >>> Options(states="all").states
     'all'
@@ -131,9 +189,13 @@ class Options:
     buckets: int | None = None
     idle_timeout: str | None = None
     adaptive: bool | Adaptivity = True
+    production: Production | Feedback = "push"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "adaptive", Adaptivity.of(self.adaptive))
+        if isinstance(self.production, Mapping):
+            object.__setattr__(self, "production", Feedback.of(self.production))
+        Feedback.of(self.production)
         _one_of("states", self.states, ("auto", "all", "none"))
         _one_of("migration", self.migration, get_args(Migration))
         _one_of("late_rows", self.late_rows, ("count", "table"))
@@ -169,7 +231,7 @@ class Options:
         return Options(**value)
 
 
-def _check_names(given: Mapping[str, Any], settings: type[Options | Adaptivity], what: str) -> None:
+def _check_names(given: Mapping[str, Any], settings: type[Options | Adaptivity | Feedback], what: str) -> None:
     known = [field.name for field in fields(settings)]
     for name in given:
         if name not in known:

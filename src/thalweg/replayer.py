@@ -192,13 +192,18 @@ class _Replay:
         return plan_for(self.query, self.statistics, text, self.options.states)
 
     def run(self, progress: Progress | None) -> ReplayResult:
-        compile_seconds = ready_kernels(eddies=self.options.migration in get_args(Policy))
+        compile_seconds = ready_kernels(
+            eddies=self.options.migration in get_args(Policy), feedback=self.options.production != "push"
+        )
         started = clock.perf_counter()
         self.statistics = measured_statistics(self.query, self.arrivals)
         plan = self._plan(self.options.plan)
         payloads = [TablePayload(a.table) for a in self.arrivals]
         ranked = rank(self.graph, self.statistics)
-        bucket = open_bucket(self.query, plan, ranked, payloads, self.options.migration, self.options.memory_bytes)
+        options = self.options
+        bucket = open_bucket(
+            self.query, plan, ranked, payloads, options.migration, options.memory_bytes, options.production
+        )
         plans = [PlanUse(0, format_any(plan, self.query.aliases))]
         self.controller = self._controller(plan)
         tables = list(self._tables(bucket, plans, progress))

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from importlib.metadata import version
 from pathlib import Path
 
@@ -78,6 +79,7 @@ def test_an_interruption_ends_cleanly(shop: Path) -> None:
     )
     try:
         with (shop / "fifo.cql").open("wb", buffering=0):  # returns when the command has opened it to read
+            time.sleep(0.5)  # between opening and reading, a signal would go unnoticed until the next one
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=30)
     finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import get_args
 
@@ -28,7 +29,7 @@ from thalweg.engine.encoding import mix
 from thalweg.engine.join import JoinEngine
 from thalweg.engine.layout import layouts
 from thalweg.engine.migration import Joiner, open_joiner
-from thalweg.options import Migration
+from thalweg.options import Feedback, Migration, Production
 from thalweg.plan.tree import Join, Leaf, LinearPlan, Plan, Tree, TreePlan, state_nodes
 
 OPERATORS = {
@@ -194,17 +195,42 @@ def words(query: Query, events: list[Tuple]) -> list[np.ndarray]:
     return matrices
 
 
+def random_production(rng: random.Random) -> Production | Feedback:
+    """Half of them push; of the others, some tell apart parts of several components, some by tiny Bloom filters."""
+    return rng.choice(
+        [
+            "push",
+            "push",
+            "push",
+            "jit",
+            Feedback(lattice=rng.choice([2, 3, 5])),
+            Feedback(lattice=rng.choice([1, 2]), filter_bits=rng.choice([1, 2, 64, 1024])),
+        ]
+    )
+
+
 def run(
-    setting: Setting, rng: random.Random, migration: Migration = "jisc", memory_limit: int | None = None
+    setting: Setting,
+    rng: random.Random,
+    migration: Migration = "jisc",
+    memory_limit: int | None = None,
+    production: Production | Feedback = "push",
 ) -> tuple[Counter[tuple[int, ...]], Joiner]:
     """Batches cut anywhere, the plan changed anywhere, partners looked up or compared one after the other."""
     n = len(setting.query.streams)
     plan = random_plan(rng, n)
     engine: Joiner
     if (migration == "jisc" or migration == "moving_state") and rng.random() < 0.25:
-        engine = JoinEngine(setting.query, plan, completion=migration, memory_limit=memory_limit, nested_loops=True)
+        engine = JoinEngine(
+            setting.query,
+            plan,
+            completion=migration,
+            memory_limit=memory_limit,
+            nested_loops=True,
+            production=production,
+        )
     else:
-        engine = open_joiner(setting.query, plan, migration=migration, memory_limit=memory_limit)
+        engine = open_joiner(setting.query, plan, migration=migration, memory_limit=memory_limit, production=production)
     answer: Counter[tuple[int, ...]] = Counter()
     position = 0
     changes = rng.choice([0.0, 0.1, 0.6])
@@ -241,23 +267,26 @@ def test_any_plan_and_any_changes_give_the_naive_answer(small: bool, seed: int) 
             patch.setattr("thalweg.engine.join._OUTPUT_BLOCK", rng.choice([1, 3, 50]))
             patch.setattr("thalweg.engine.join._STRETCH", rng.choice([1, 3, 10]))
             patch.setattr("thalweg.engine.join._FEW_KEYS", rng.choice([0, 1, 16]))
+            patch.setattr("thalweg.engine.feedback._FIRST_SLOTS", rng.choice([2, 8]))
             patch.setattr("thalweg.engine.parallel_track._FIRST_SLOTS", 2)
             patch.setattr("thalweg.engine.parallel_track.ParallelTrack._stretch", rng.choice([1, 5]))
             patch.setattr("thalweg.engine.parallel_track.PrintedParallelTrack._stretch", rng.choice([1, 5]))
         migration = rng.choice(MIGRATIONS)
         limit = rng.choice([None, 1, 2000]) if migration == "jisc" else None
-        answer, _ = run(setting, rng, migration, limit)
+        answer, _ = run(setting, rng, migration, limit, random_production(rng))
     assert answer == naive(setting)
 
 
-def run_out_of_order(rng: random.Random, migration: Migration) -> None:
+def run_out_of_order(
+    rng: random.Random, migration: Migration, random_setting: Callable[[random.Random], Setting] = random_setting
+) -> None:
     setting = random_setting(rng)
     while any(isinstance(ref.window, RowsWindow) for ref in setting.query.streams):
         setting = random_setting(rng)
     lateness = rng.choice([0, 5, 200])
     arriving = sorted(setting.tuples, key=lambda e: e.time + rng.uniform(0, lateness))
     plan = random_plan(rng, len(setting.query.streams))
-    engine = open_joiner(setting.query, plan, migration=migration)
+    engine = open_joiner(setting.query, plan, migration=migration, production=random_production(rng))
     answer: Counter[tuple[int, ...]] = Counter()
     position = 0
     while position < len(arriving):

@@ -81,6 +81,23 @@ MigrationOption = Annotated[
 ]
 
 
+class ProductionChoice(StrEnum):
+    """Values of ``--production``."""
+
+    PUSH = "push"
+    JIT = "jit"
+    AUTO = "auto"
+
+
+ProductionOption = Annotated[
+    ProductionChoice,
+    typer.Option(
+        help="Whether joins pass on all that they find (push), or only what the joins above have a partner for (jit), "
+        "or that where it saves more than it costs (auto). The answer is the same."
+    ),
+]
+
+
 MemoryOption = Annotated[
     str | None,
     typer.Option(

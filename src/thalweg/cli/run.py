@@ -18,6 +18,8 @@ from thalweg.cli.arguments import (
     MemoryOption,
     MigrationChoice,
     MigrationOption,
+    ProductionChoice,
+    ProductionOption,
     ScriptArgument,
     StatesChoice,
     adaptivity,
@@ -82,6 +84,7 @@ def run(
     ] = StatesChoice.AUTO,
     migration: MigrationOption = MigrationChoice.JISC,
     memory_limit: MemoryOption = None,
+    production: ProductionOption = ProductionChoice.PUSH,
     adaptive: AdaptiveOption = None,
     buckets: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Parts to divide the join into. Default: one for each core.")
@@ -159,6 +162,7 @@ def run(
             states=states.value,
             migration=migration.value,
             memory_limit=memory_limit,
+            production=production.value,
             buckets=buckets,
             idle_timeout=idle_timeout,
             adaptive=adaptivity(adaptive),
@@ -170,7 +174,8 @@ def run(
         with _places(into, checkpoint, directory) as places:
             log = None if debug else places.commands / "spark.log"
             told = log if places.lasting else None
-            ready_kernels()  # compiled here if need be, the workers find them on disk
+            # Compiled here if need be; the workers find them on disk.
+            ready_kernels(feedback=options.production != "push")
             with spark_failures(told):
                 spark = start_spark(log, settings)
                 with activity() as doing:

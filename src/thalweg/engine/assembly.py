@@ -9,8 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.cql.query import Theta
+from thalweg.engine.kernels import feedback as fb
 from thalweg.engine.kernels import join as k
 from thalweg.engine.layout import StreamLayout
+from thalweg.plan.demand import Demand, Demands, Site
 from thalweg.plan.program import Program, Programs
 from thalweg.plan.tree import Node
 
@@ -34,6 +36,7 @@ class Assembly:
         paths: the access paths, in the order of their rows (by stream).
         nodes: the kept states, in the order of their rows.
         path_fields, components, keys, rows: (start, count) in ``lists``, per path or state.
+        feedback: where programs stop when there is no demand; its tables have no room yet.
 
     """
 
@@ -46,6 +49,7 @@ class Assembly:
     components: tuple[tuple[int, int], ...]
     keys: tuple[tuple[int, int], ...]
     rows: tuple[tuple[int, int], ...]
+    feedback: fb.Feedback | None
 
 
 class _Lists:
@@ -60,15 +64,30 @@ class _Lists:
         return start, (len(self.numbers) - start) // width
 
 
-def assemble(programs: Programs, layouts: Sequence[StreamLayout]) -> Assembly:
-    """Lay out the programs of a plan as tables of numbers."""
+def assemble(
+    programs: Programs,
+    layouts: Sequence[StreamLayout],
+    demands: Demands | None = None,
+    *,
+    filter_bits: int | None = None,
+    unchanging: Node = frozenset(),
+) -> Assembly:
+    """Lay out the programs of a plan as tables of numbers.
+
+    ``demands``: where they stop for want of them; ``filter_bits``: as Bloom filters of that size tell. ``unchanging``:
+    the streams to which nothing is added.
+    """
     nodes = tuple(sorted(programs.keys, key=sorted))
     index = {node: i for i, node in enumerate(nodes)}
     sequence = [*programs.heads, *(programs.completions[node] for node in nodes)]
     sequence += [programs.fills[node] for node in nodes if programs.fills]
-    paths = tuple(
-        sorted({(next(iter(s.target)), s.key) for p in sequence for s in p.steps if len(s.target) == 1 and not s.scans})
-    )
+    witnesses = len(sequence)
+    if demands is not None:
+        sequence += [demand.witness for demand in demands.demands]
+    used = {(next(iter(s.target)), s.key) for p in sequence for s in p.steps if len(s.target) == 1 and not s.scans}
+    if demands is not None and filter_bits is None:
+        used |= {part for demand in demands.demands for part in _partners(demand, layouts) if part[1]}
+    paths = tuple(sorted(used))
     lists = _Lists()
     path_fields = tuple(lists.add(layouts[stream].codes[c] for c in key) for stream, key in paths)
     components = tuple(lists.add(sorted(node)) for node in nodes)
@@ -77,15 +96,21 @@ def assemble(programs: Programs, layouts: Sequence[StreamLayout]) -> Assembly:
 
     steps: list[list[int]] = []
     table: list[list[int]] = []
-    for program in sequence:
+    for i, program in enumerate(sequence):
         known: set[int] = set()
-        if len(program.head) == 1:
+        if i < len(programs.heads):
             binds = lists.add(_binds(program.head, known, layouts), width=3)
         else:
             known |= set(program.given)
             binds = (0, 0)
-        table.append([len(steps), len(program.steps), *binds, _straight(program, layouts)])
+        straight = _straight(program, layouts) if i < len(programs.heads) else 0
+        table.append([len(steps), len(program.steps), *binds, straight])
         steps += _steps(program, known, index, {path: i for i, path in enumerate(paths)}, layouts, lists)
+    feedback = None
+    if demands is not None:
+        firsts = [row[0] for row in table[: len(programs.heads)]]
+        builder = _FeedbackBuilder(programs, demands, layouts, lists, firsts)
+        feedback = builder.build(paths, nodes, len(steps), witnesses, filter_bits, unchanging)
     return Assembly(
         paths,
         nodes,
@@ -96,7 +121,122 @@ def assemble(programs: Programs, layouts: Sequence[StreamLayout]) -> Assembly:
         components,
         keys,
         rows,
+        feedback,
     )
+
+
+def _partners(demand: Demand, layouts: Sequence[StreamLayout]) -> list[Path]:
+    """The windows that a demand asks, each with the classes of the key that it carries."""
+    return [(stream, tuple(c for c in demand.key if c in layouts[stream].codes)) for stream in demand.others]
+
+
+class _FeedbackBuilder:
+    """Demands, sites and gaps as tables of numbers; see :class:`thalweg.engine.kernels.feedback.Feedback`."""
+
+    def __init__(
+        self,
+        programs: Programs,
+        demands: Demands,
+        layouts: Sequence[StreamLayout],
+        lists: _Lists,
+        firsts: Sequence[int],
+    ) -> None:
+        self.programs = programs
+        self.demands = demands
+        self.layouts = layouts
+        self.lists = lists
+        self.firsts = firsts
+        self.filters: Sequence[Path] = ()
+
+    def build(
+        self,
+        paths: Sequence[Path],
+        nodes: Sequence[Node],
+        steps: int,
+        witnesses: int,
+        filter_bits: int | None,
+        unchanging: Node,
+    ) -> fb.Feedback:
+        n = len(self.layouts)
+        demands = np.zeros((len(self.demands.demands), fb.DEMAND_FIELDS), np.int64)
+        if filter_bits is not None:
+            keyed = [demand for demand in self.demands.demands if demand.key]
+            self.filters = sorted({partner for demand in keyed for partner in _partners(demand, self.layouts)})
+        for i, demand in enumerate(self.demands.demands):
+            is_filtered = filter_bits is not None and bool(demand.key)
+            where = self.filters if is_filtered else paths
+            partners = [
+                [stream, where.index((stream, classes)) if classes else -1, *self.lists.add(classes)]
+                for stream, classes in _partners(demand, self.layouts)
+            ]
+            demands[i, fb.D_STRIDE] = fb.V_NEXT + len(partners)
+            demands[i, [fb.D_KEY, fb.D_KEY_COUNT]] = self.lists.add(demand.key)
+            demands[i, fb.D_PROGRAM] = witnesses + i
+            demands[i, [fb.D_PARTNERS, fb.D_PARTNER_COUNT]] = self.lists.add(
+                (number for partner in partners for number in partner), width=fb.PARTNER_FIELDS
+            )
+            demands[i, fb.D_IS_FILTERED] = is_filtered
+            demands[i, fb.D_IS_FINAL] = set(demand.others) <= unchanging
+        gaps = np.zeros((len(nodes), fb.STATE_GAP_FIELDS), np.int64)
+        kinds = [[(classes, self.lists.add(classes)) for classes in self.demands.gaps(node)] for node in nodes]
+        for i, node in enumerate(nodes):
+            gaps[i, [fb.O_KINDS, fb.O_KIND_COUNT]] = self.lists.add(
+                (number for _, place in kinds[i] for number in place), width=2
+            )
+            gaps[i, fb.O_CARRIERS], _ = self.lists.add(self._carriers(node))
+        sites, places = self._sites(n + steps, nodes, kinds, demands[:, fb.D_IS_FILTERED])
+        filters = np.zeros((len(self.filters), fb.FILTER_FIELDS), np.int64)
+        stream_filters = np.zeros((n, 2), np.int64)
+        for i, (stream, classes) in enumerate(self.filters):
+            filters[i, [fb.F_STREAM, fb.F_MASK]] = stream, filter_bits - 1 if filter_bits else 0
+            filters[i, [fb.F_FIELDS, fb.F_FIELD_COUNT]] = self.lists.add(self.layouts[stream].codes[c] for c in classes)
+            if not stream_filters[stream, 1]:
+                stream_filters[stream, 0] = i
+            stream_filters[stream, 1] += 1
+        met, tally = np.zeros(n + 1, np.int64), np.zeros(fb.TALLIES, np.int64)
+        return fb.Feedback(demands, sites, places, gaps, filters, stream_filters, met, tally)
+
+    def _carriers(self, node: Node) -> Iterable[int]:
+        for attribute in self.programs.keys[node]:
+            _, stream, field = _carrier(attribute, node, self.layouts)
+            yield from (attribute, stream, k.COMPONENTS + sorted(node).index(stream), field)
+
+    def _sites(
+        self,
+        places: int,
+        nodes: Sequence[Node],
+        kinds: Sequence[Sequence[tuple[tuple[int, ...], tuple[int, int]]]],
+        is_filtered: k.Int64s,
+    ) -> tuple[k.Int64s, k.Int64s]:
+        rows: list[list[int]] = []
+        table = np.zeros((places, fb.PLACE_FIELDS), np.int64)
+        for head, (program, sites) in enumerate(zip(self.programs.heads, self.demands.sites, strict=True)):
+            mine: list[tuple[int, Site]] = []
+            for site in sites:
+                step = -1 if site.depth < 0 else self.firsts[head] + site.depth
+                place = head if step < 0 else len(self.layouts) + step
+                if not table[place, fb.L_SITE_COUNT]:
+                    table[place, fb.L_SITES] = len(rows)
+                table[place, fb.L_SITE_COUNT] += 1
+                gaps = []
+                for node, classes in site.gaps:
+                    state = nodes.index(node)
+                    kind = [known for known, _ in kinds[state]].index(classes)
+                    gaps += [state, kind, *kinds[state][kind][1]]
+                if not is_filtered[site.demand]:
+                    mine.append((len(rows), site))
+                rows.append(
+                    [site.demand, step, site.depth, site.size, *self.lists.add(gaps, width=fb.GAP_FIELDS), 1, 0, 0]
+                )
+            for depth, step_ in enumerate(program.steps):
+                asked = [
+                    (site.size, site.depth, row)
+                    for row, site in mine
+                    if site.depth < depth and step_.target & set(self.demands.demands[site.demand].others)
+                ]
+                place = len(self.layouts) + self.firsts[head] + depth
+                table[place, [fb.L_ASKED, fb.L_ASKED_COUNT]] = self.lists.add(row for *_, row in sorted(asked))
+        return np.array(rows, np.int64).reshape(-1, fb.SITE_FIELDS), table
 
 
 def _straight(program: Program, layouts: Sequence[StreamLayout]) -> int:

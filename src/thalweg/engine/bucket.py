@@ -20,7 +20,7 @@ from thalweg.engine.join_bucket import JoinBucket
 from thalweg.engine.kernels.join import Int64s
 from thalweg.engine.payload import Rows
 from thalweg.errors import PlanError
-from thalweg.options import Migration
+from thalweg.options import Feedback, Migration, Production
 from thalweg.plan.difference import AnyPlan, DifferencePlan
 from thalweg.plan.program import Rank
 
@@ -82,10 +82,11 @@ def open_bucket(
     payloads: Sequence[Rows] | None = None,
     migration: Migration = "jisc",
     memory_limit: int | None = None,
+    production: Production | Feedback = "push",
 ) -> Bucket:
     """A bucket for a query (a set difference needs no plan); ``payloads`` if the rows to come are all there already."""
     if query.kind == "difference":
         return DifferenceBucket(query, plan, payloads)
     if plan is None or isinstance(plan, DifferencePlan):
         raise PlanError(f"query '{query.name}' is a join and needs the plan of one")
-    return JoinBucket(query, plan, rank, payloads, migration, memory_limit)
+    return JoinBucket(query, plan, rank, payloads, migration, memory_limit, production)

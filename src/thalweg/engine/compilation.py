@@ -20,10 +20,10 @@ from numba.core.dispatcher import Dispatcher
 from thalweg.cql.query import AttributeClass, Output, Query, RangeWindow, RowsWindow, StreamRef, Window
 from thalweg.engine.eddy import EddyEngine
 from thalweg.engine.join import JoinEngine
-from thalweg.engine.kernels import eddy as eddy_kernels
-from thalweg.engine.kernels import join as kernels
+from thalweg.engine.kernels import eddy, feedback, hashing, join
 from thalweg.plan.tree import Plan, TreePlan, parse_plan
 
+_MODULES = (join, eddy, feedback, hashing)
 _STALE = (AttributeError, ImportError, pickle.UnpicklingError)
 """What reading a cache raises that names things which no longer exist."""
 _PATIENCE_SECONDS = 1.5
@@ -33,23 +33,23 @@ _KEYS = 600
 
 
 @functools.cache
-def ready_kernels(*, eddies: bool = False) -> float:
+def ready_kernels(*, eddies: bool = False, feedback: bool = False) -> float:
     """Compile or load the join kernels, and return the seconds it took; later calls cost nothing.
 
-    ``eddies``: those of engines that route their tuples as well.
+    ``eddies``: those of engines that route their tuples as well; ``feedback``: those that produce on demand.
     """
     started = time.perf_counter()
     notice = threading.Timer(_PATIENCE_SECONDS, _say_compiling)
     notice.daemon = True
     notice.start()
     try:
-        _rehearse(eddies=eddies)
+        _rehearse(eddies=eddies, feedback=feedback)
     except _STALE:
         # Compiled by another version of thalweg, whose types are gone: compile anew.
-        for kernel in [*vars(kernels).values(), *vars(eddy_kernels).values()]:
+        for kernel in [item for module in _MODULES for item in vars(module).values()]:
             if isinstance(kernel, Dispatcher):
                 kernel._cache.flush()  # type: ignore[attr-defined] # there is no public way
-        _rehearse(eddies=eddies)
+        _rehearse(eddies=eddies, feedback=feedback)
     finally:
         notice.cancel()
     return time.perf_counter() - started
@@ -63,7 +63,7 @@ def _say_compiling() -> None:
     )
 
 
-def _rehearse(*, eddies: bool) -> None:
+def _rehearse(*, eddies: bool, feedback: bool) -> None:
     """Run the kernels that every join needs: a join of three streams, a ROWS window, and plan changes."""
     windows: tuple[Window, ...] = (RangeWindow(1), RangeWindow(1), RowsWindow(1))
     schema = pa.schema([])
@@ -74,6 +74,8 @@ def _rehearse(*, eddies: bool) -> None:
         _run_through(each, JoinEngine)
         if eddies:
             _run_through(each, lambda query, plan: EddyEngine(query, plan, policy="stairs_jisc"))
+        if feedback:
+            _run_through(each, lambda query, plan: JoinEngine(query, plan, production="jit"))
 
 
 def _run_through(query: Query, open_engine: Callable[[Query, Plan], JoinEngine]) -> None:

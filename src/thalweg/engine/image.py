@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 from thalweg.cql.query import Query
 from thalweg.engine.parts import is_part, new_part
 from thalweg.engine.snapshot import Mismatch, Restoration, Snapshot
-from thalweg.options import Migration
+from thalweg.options import Feedback, Migration, Production
 
 if TYPE_CHECKING:
     from thalweg.engine.bucket import Bucket
@@ -48,15 +48,15 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 class ImageTag:
     """What a bucket knows of its image: whose it is, and which one the bucket was last equal to."""
 
-    def __init__(self, query: Query, migration: Migration = "jisc") -> None:
+    def __init__(self, query: Query, migration: Migration = "jisc", production: Production | Feedback = "push") -> None:
         self._query = query
-        self._migration = migration
+        self._policies = (migration, production)
         self.name: str | None = None
 
     @cached_property
     def query(self) -> str:
-        """A digest of the bound query: its text, the types and windows that it was bound to, how it changes plans."""
-        return hashlib.sha256(repr((self._query, self._migration)).encode()).hexdigest()
+        """A digest of the bound query: its text, the types and windows that it was bound to, and its policies."""
+        return hashlib.sha256(repr((self._query, self._policies)).encode()).hexdigest()
 
 
 def mark_dirty(directory: Path) -> None:

@@ -9,18 +9,24 @@ int64 words (:mod:`thalweg.engine.layout`) and results leave as row numbers.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from thalweg.cql.query import Query
+from thalweg.engine import feedback as feedback_tables
 from thalweg.engine.assembly import Assembly, Path, assemble, theta_tables
+from thalweg.engine.feedback import Savings
 from thalweg.engine.instants import FOREVER, NEVER
+from thalweg.engine.kernels import feedback as fb
 from thalweg.engine.kernels import join as k
 from thalweg.engine.kernels.eddy import Eddy
+from thalweg.engine.kernels.hashing import DIRECTORY_FIELDS
 from thalweg.engine.layout import StreamLayout, layouts, row_numbers
 from thalweg.engine.memory import Memory
+from thalweg.options import Feedback, Production
+from thalweg.plan.demand import find_demands
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.program import Programs, Rank, compile_programs
 from thalweg.plan.sampling import spread
@@ -103,6 +109,7 @@ class Work:
         states_completed: states that began incomplete and became complete.
         checked: results in which duplicates were looked for, by plans running side by side.
         duplicates: found among those.
+        suspensions, resumptions, withheld, unprobed: see :class:`thalweg.engine.feedback.Savings`.
 
     """
 
@@ -115,6 +122,10 @@ class Work:
     states_completed: int = 0
     checked: int = 0
     duplicates: int = 0
+    suspensions: int = 0
+    resumptions: int = 0
+    withheld: int = 0
+    unprobed: int = 0
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -136,6 +147,8 @@ class JoinEngine:
     past what is left, their cold keys become absent, to be completed again when probed. The answer stays the same.
     It goes with ``jisc`` alone.
 
+    ``production``: whether what nobody needs is produced (:mod:`thalweg.plan.demand`).
+
     ``nested_loops``: probes compare with everything in their window or state, one after the other, although keys could
     look partners up. For experiments.
     """
@@ -154,6 +167,7 @@ class JoinEngine:
         "_unprocessed",
         "_unburied",
         "_counters",
+        "_tally",
         "_horizon",
     )
 
@@ -168,6 +182,7 @@ class JoinEngine:
         timed: bool = True,
         completion: Completion = "jisc",
         memory_limit: int | None = None,
+        production: Production | Feedback = "push",
         nested_loops: bool = False,
     ) -> None:
         self.graph = JoinGraph.of(query)
@@ -180,6 +195,8 @@ class JoinEngine:
         self._timed = timed
         self._completion = completion
         self._limit = memory_limit
+        self._production = Feedback.of(production)
+        self._unchanging = frozenset(i for i, ref in enumerate(query.streams) if ref.is_static)
         self._nested_loops = nested_loops
         self._straight = False
         self._partitions = [0] * n
@@ -191,6 +208,7 @@ class JoinEngine:
         self._output = np.empty((n + 2, _OUTPUT_BLOCK), np.int64)
         self._deaths = np.empty((0, 3), np.int64)
         self._counters = np.zeros(k.COUNTERS, np.int64)
+        self._tally = np.zeros(fb.TALLIES, np.int64)
         for stream, layout in enumerate(self.layouts):
             self._streams[stream, k.S_PREFIX] = layout.width
             self._streams[stream, k.S_LIFETIME] = layout.lifetime
@@ -239,7 +257,9 @@ class JoinEngine:
         self._horizon = min(watermark, FOREVER - 1)
         self._frames.registers[k.R_WATERMARK] = self._horizon
         for row in self._states:
-            self._open_directory(row)
+            if row[k.N_COMPLETE] == k.COMPLETE:
+                self._open_directory(row)
+        self._begin_feedback()
         if self._completion == "moving_state":
             self._fill_states()
 
@@ -285,6 +305,9 @@ class JoinEngine:
             self._keep_within_limit()
         elif stop == k.STATE_FULL:
             self._make_room(store)
+        elif stop == k.FEEDBACK_FULL and self._feedback is not None:
+            held = max(map(self.held, range(len(self.layouts))))
+            feedback_tables.make_room(self._feedback, self._memory, held, self._settle)
         else:
             self._make_room_for_keys(store)
 
@@ -305,7 +328,7 @@ class JoinEngine:
                 self._timed,
                 limit,
             )
-        return k.run(*self._machine, limit, self._eddy)
+        return k.run(*self._machine, limit, self._eddy, self._feedback)
 
     @property
     def _machine(
@@ -332,7 +355,20 @@ class JoinEngine:
 
     @property
     def work(self) -> Work:
-        return Work(*(int(count) for count in self._counters))
+        saved = self.savings
+        work = Work(*(int(count) for count in self._counters))
+        return replace(
+            work,
+            suspensions=saved.suspensions,
+            resumptions=saved.resumptions,
+            withheld=saved.withheld,
+            unprobed=saved.unprobed,
+        )
+
+    @property
+    def savings(self) -> Savings:
+        """What feedback did."""
+        return Savings.of(self._tally, self._feedback)
 
     def held(self, stream: int) -> int:
         """How many tuples a base window holds, those among them that died in its middle included."""
@@ -411,7 +447,7 @@ class JoinEngine:
     def _state_words(self, index: int) -> int:
         row = self._states[index]
         words = int(row[k.N_CAPACITY]) * (int(row[k.N_STRIDE]) + 2)
-        return words + (int(row[k.N_DIRECTORY_MASK]) + 1) * k.DIRECTORY_FIELDS
+        return words + (int(row[k.N_DIRECTORY_MASK]) + 1) * DIRECTORY_FIELDS
 
     # -- Plans --------------------------------------------------------------------------
 
@@ -429,8 +465,9 @@ class JoinEngine:
         has to be removed through incomplete states either (JISC 4.2): an entry knows its expiry, and is passed over
         when that has come, whether or not the states below ever held a part of it.
         """
+        self._end_feedback()
         programs = self._compile(plan, rank)
-        assembly = assemble(programs, self.layouts)
+        assembly = assemble(programs, self.layouts, **self._demands(plan, programs))
         old = {node: self._states[i] for i, node in enumerate(self._nodes)}
         old_keys = {node: self._key_classes(i) for i, node in enumerate(self._nodes)}
         empty = bool((self._streams[:, k.S_NEXT] == self._streams[:, k.S_OLDEST]).all())
@@ -461,6 +498,7 @@ class JoinEngine:
             self._rekey(i)
         if self._completion == "moving_state":
             self._fill_states()
+        self._begin_feedback()
         self._straight = self._is_straight()
 
     def _compile(self, plan: Plan, rank: Rank | None) -> Programs:
@@ -685,7 +723,7 @@ class JoinEngine:
     def _open_directory(self, row: k.Int64s) -> None:
         """Make a state without entries incomplete: every key is absent."""
         row[k.N_COMPLETE] = k.PRINTED if self._completion == "jisc_printed" else k.INCOMPLETE
-        row[k.N_DIRECTORY] = self._memory.allocate(_FIRST_CAPACITY * k.DIRECTORY_FIELDS)
+        row[k.N_DIRECTORY] = self._memory.allocate(_FIRST_CAPACITY * DIRECTORY_FIELDS)
         row[k.N_DIRECTORY_MASK] = _FIRST_CAPACITY - 1
         row[[k.N_LIVE, k.N_CHECK, k.N_BORN]] = 0, 1, self.watermark
 
@@ -693,7 +731,7 @@ class JoinEngine:
         """Make a state complete: what is not there does not exist, and no key needs a status."""
         if row[k.N_COMPLETE] != k.COMPLETE:
             slots = int(row[k.N_DIRECTORY_MASK]) + 1
-            self._memory.free(int(row[k.N_DIRECTORY]), slots * k.DIRECTORY_FIELDS)
+            self._memory.free(int(row[k.N_DIRECTORY]), slots * DIRECTORY_FIELDS)
             row[[k.N_COMPLETE, k.N_DIRECTORY, k.N_DIRECTORY_MASK, k.N_LIVE]] = k.COMPLETE, 0, -1, 0
 
     def _entries(self, index: int) -> k.Int64s:
@@ -737,7 +775,7 @@ class JoinEngine:
         self._sweep(index)
         self._renew_keys(index, slots)
         if 4 * (self._states[index, k.N_LIVE] + 1) > slots:
-            if not self._may_grow(slots * k.DIRECTORY_FIELDS):
+            if not self._may_grow(slots * DIRECTORY_FIELDS):
                 self._evict(index, int(self._states[index, k.N_COUNT]) // 2, slots)
             if 4 * (self._states[index, k.N_LIVE] + 1) > slots:
                 self._renew_keys(index, 2 * slots)
@@ -747,15 +785,75 @@ class JoinEngine:
         row = self._states[index]
         old, had = int(row[k.N_DIRECTORY]), int(row[k.N_DIRECTORY_MASK]) + 1
         stream, fields = self._carrier(index) or (-1, np.zeros(0, np.int64))
-        directory = self._memory.allocate(slots * k.DIRECTORY_FIELDS)
+        directory = self._memory.allocate(slots * DIRECTORY_FIELDS)
         k.renew_keys(self._memory.words, self._tables, index, directory, slots - 1, stream, fields, self.watermark)
-        self._memory.free(old, had * k.DIRECTORY_FIELDS)
+        self._memory.free(old, had * DIRECTORY_FIELDS)
         row[k.N_CHECK] = min(row[k.N_CHECK], _next_check(int(row[k.N_LIVE])))
+
+    # -- Feedback -----------------------------------------------------------------------
+
+    @property
+    def _feedback(self) -> fb.Feedback | None:
+        return self._assembly.feedback
+
+    def _demands(self, plan: Plan, programs: Programs) -> dict[str, Any]:
+        if self._production is None:
+            return {}
+        return {
+            "demands": find_demands(plan, self.graph, programs, self._production.lattice),
+            "filter_bits": self._production.filter_bits,
+            "unchanging": self._unchanging,
+        }
+
+    def _begin_feedback(self) -> None:
+        """Let the consumers of the plan that runs speak to their producers.
+
+        Only keys that something has probed are live from then on: what is not asked for is not stored.
+        """
+        if self._feedback is None:
+            return
+        for index, row in enumerate(self._states):
+            if row[k.N_COMPLETE] == k.COMPLETE:
+                count = int(row[k.N_COUNT])
+                self._evict(index, count + 1, max(_FIRST_CAPACITY, 4 << count.bit_length()))
+            row[k.N_BORN] = FOREVER
+        if not self._feedback.demands[:, fb.D_MASK].any():
+            feedback_tables.allocate(self._feedback, self._memory)
+        k.renew_filters(self._memory.words, self._tables, self._feedback.filters, self.watermark)
+
+    def _end_feedback(self) -> None:
+        """Forget all demands, and the entries that something may be missing beside."""
+        if self._feedback is not None:
+            for index in range(len(self._nodes)):
+                self._settle(index)
+            feedback_tables.free(self._feedback, self._memory)
+            self._tally += self._feedback.tally
+
+    def _settle(self, index: int) -> None:
+        """Drop the entries of a state that may be short of others."""
+        if self._feedback is None:
+            return
+        row = self._states[index]
+        old, slots = int(row[k.N_DIRECTORY]), int(row[k.N_DIRECTORY_MASK]) + 1
+        directory = self._memory.allocate(slots * DIRECTORY_FIELDS)
+        k.settle(
+            self._memory.words,
+            self._tables,
+            self._frames,
+            self._feedback.gaps,
+            index,
+            directory,
+            slots - 1,
+            self.watermark,
+        )
+        self._memory.free(old, slots * DIRECTORY_FIELDS)
 
     # -- Memory -------------------------------------------------------------------------
 
     def _words_used(self) -> int:
         windows = sum(map(self._window_words, range(len(self.layouts))))
+        if self._feedback is not None:
+            windows += feedback_tables.words(self._feedback)
         return windows + sum(map(self._state_words, range(len(self._nodes))))
 
     def _may_grow(self, words: int) -> bool:
@@ -782,10 +880,10 @@ class JoinEngine:
             int(row[k.N_DIRECTORY]),
             int(row[k.N_DIRECTORY_MASK]) + 1,
         )
-        directory = self._memory.allocate(slots * k.DIRECTORY_FIELDS)
+        directory = self._memory.allocate(slots * DIRECTORY_FIELDS)
         k.evict(self._memory.words, self._tables, self._frames, index, directory, slots - 1, most)
         if not was_complete:
-            self._memory.free(old, had * k.DIRECTORY_FIELDS)
+            self._memory.free(old, had * DIRECTORY_FIELDS)
         row[[k.N_COMPLETE, k.N_BORN]] = k.INCOMPLETE, FOREVER
 
     # -- Completion ---------------------------------------------------------------------
@@ -912,8 +1010,8 @@ def _next_check(live: int) -> int:
 
 
 def _frames(streams: int, classes: int, states: int, registers: k.Int64s | None = None) -> k.Frames:
-    """Room for the new tuple's frame and one per state above it."""
-    frames = states + 1
+    """Room for the new tuple's frame, one per state above it, and one to look for what a demand asks."""
+    frames = states + 2
     return k.Frames(
         registers=np.zeros(k.REGISTERS, np.int64) if registers is None else registers,
         program=np.zeros(frames, np.int64),

@@ -28,7 +28,7 @@ from thalweg.engine.outputs import Emitter, Entering, emitter
 from thalweg.engine.payload import Payload, Rows
 from thalweg.engine.results import Verdict, engine_columns, needs_times, payload_columns
 from thalweg.errors import PlanError
-from thalweg.options import Migration
+from thalweg.options import Feedback, Migration, Production
 from thalweg.plan.difference import AnyPlan, DifferencePlan
 from thalweg.plan.program import Rank
 from thalweg.plan.tree import Plan
@@ -47,6 +47,7 @@ class JoinBucket:
         payloads: Sequence[Rows] | None = None,
         migration: Migration = "jisc",
         memory_limit: int | None = None,
+        production: Production | Feedback = "push",
     ) -> None:
         expressions = Expressions(physical_names(query) | engine_columns(query))
         self._payloads: Sequence[Rows] = payloads or [
@@ -58,11 +59,13 @@ class JoinBucket:
         self._waiting = Waiting([encoder.layout.width for encoder in self._encoders])
         self._in_order = True
         timed = needs_times(query)
-        self._engine = open_joiner(query, plan, rank, migration, timed=timed, memory_limit=memory_limit)
+        self._engine = open_joiner(
+            query, plan, rank, migration, timed=timed, memory_limit=memory_limit, production=production
+        )
         self._nothing = np.zeros((0, 2 + len(query.streams)), np.int64)
         self._verdict = Verdict(query, expressions)
         self._emitter: Emitter = emitter(query, expressions, self._payloads)
-        self.image = ImageTag(query, migration)
+        self.image = ImageTag(query, migration, production)
 
     def offer(self, batches: Sequence[Batch | None], watermark: int | None = None) -> None:
         words = self._words(batches)

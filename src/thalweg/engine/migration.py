@@ -31,7 +31,7 @@ from thalweg.engine.eddy import EddyEngine
 from thalweg.engine.join import Glimpse, JoinEngine, StoreSize, Work
 from thalweg.engine.kernels.join import Int64s
 from thalweg.engine.parallel_track import ParallelTrack, PrintedParallelTrack
-from thalweg.options import Migration
+from thalweg.options import Feedback, Migration, Production
 from thalweg.plan.program import Rank
 from thalweg.plan.tree import Plan
 
@@ -88,12 +88,18 @@ def open_joiner(
     *,
     timed: bool = True,
     memory_limit: int | None = None,
+    production: Production | Feedback = "push",
 ) -> Joiner:
-    """A joiner for a query that changes its plan by the given policy; ``memory_limit`` is for ``jisc``."""
+    """A joiner for a query that changes its plan by the given policy.
+
+    ``memory_limit`` is for ``jisc``; ``production`` is for all that keep to the programs of a plan, and for ``cacq``.
+    """
     if migration == "parallel_track":
-        return ParallelTrack(query, plan, rank)
+        return ParallelTrack(query, plan, rank, production)
     if migration == "parallel_track_printed":
-        return PrintedParallelTrack(query, plan, rank)
+        return PrintedParallelTrack(query, plan, rank, production)
     if migration == "cacq" or migration == "stairs" or migration == "stairs_jisc":
         return EddyEngine(query, plan, rank, policy=migration, timed=timed)
-    return JoinEngine(query, plan, rank, timed=timed, completion=migration, memory_limit=memory_limit)
+    return JoinEngine(
+        query, plan, rank, timed=timed, completion=migration, memory_limit=memory_limit, production=production
+    )

@@ -35,6 +35,7 @@ from thalweg.engine.join import Glimpse, JoinEngine, StoreSize, Work
 from thalweg.engine.kernels import results as k
 from thalweg.engine.kernels.join import ROW, Int64s
 from thalweg.engine.layout import row_numbers
+from thalweg.options import Feedback, Production
 from thalweg.plan.program import Rank
 from thalweg.plan.tree import Plan
 
@@ -101,8 +102,11 @@ class ParallelTrack:
     )
     _stretch = _STRETCH
 
-    def __init__(self, query: Query, plan: Plan, rank: Rank | None = None) -> None:
+    def __init__(
+        self, query: Query, plan: Plan, rank: Rank | None = None, production: Production | Feedback = "push"
+    ) -> None:
         self._query = query
+        self._production = production
         self._numbers = [Numbers() for _ in query.streams]
         self._tracks = [self._begin(plan, rank, np.zeros(len(query.streams), np.int64))]
         self._deaths = np.empty((0, 3), np.int64)
@@ -110,7 +114,7 @@ class ParallelTrack:
         self._tuples, self._checked, self._duplicates = 0, 0, 0
 
     def _begin(self, plan: Plan, rank: Rank | None, starts: Int64s) -> Track:
-        return Track(JoinEngine(self._query, plan, rank), starts)
+        return Track(JoinEngine(self._query, plan, rank, production=self._production), starts)
 
     @property
     def plan(self) -> Plan:
@@ -270,8 +274,10 @@ class PrintedParallelTrack(ParallelTrack):
     __image__: ClassVar = ("_seen", "_seen_count", "_settled")
     _stretch = _PERIOD
 
-    def __init__(self, query: Query, plan: Plan, rank: Rank | None = None) -> None:
-        super().__init__(query, plan, rank)
+    def __init__(
+        self, query: Query, plan: Plan, rank: Rank | None = None, production: Production | Feedback = "push"
+    ) -> None:
+        super().__init__(query, plan, rank, production)
         self._seen, self._seen_count = self._new_table(_FIRST_SLOTS), 0
         self._settled = NEVER
 

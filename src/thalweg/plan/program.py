@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from thalweg.plan.join_graph import JoinGraph
-from thalweg.plan.tree import Join, Leaf, Node, Plan, Tree, TreePlan, joins
+from thalweg.plan.tree import Join, Leaf, LinearPlan, Node, Plan, Tree, TreePlan, joins
 
 Rank = Callable[[Node, Tree], float]
 """How much a partial result over these streams grows by joining this subtree: the least goes first."""
@@ -102,6 +102,18 @@ def compile_programs(
     return _Compiler(graph, plan, rank or (lambda _bound, _tree: 0.0), loops=nested_loops).compile(fills=fills)
 
 
+def expand_leaves(graph: JoinGraph, given: frozenset[int], streams: Sequence[int]) -> Program:
+    """Steps that look for a combination of tuples of these streams with the values ``given``.
+
+    >>> graph = JoinGraph(3, classes=(frozenset({0, 1}), frozenset({1, 2})))
+    >>> [(sorted(step.target), step.key) for step in expand_leaves(graph, frozenset({0}), (1, 2)).steps]
+    [([1], (0,)), ([2], (1,))]
+    """
+    compiler = _Compiler(graph, LinearPlan(()), lambda _bound, _tree: 0.0, loops=False)
+    steps = compiler.expand(frozenset(), given, [Leaf(stream) for stream in streams])
+    return Program(frozenset(streams), tuple(steps), tuple(sorted(given)))
+
+
 class _Compiler:
     def __init__(self, graph: JoinGraph, plan: Plan, rank: Rank, *, loops: bool) -> None:
         self.graph = graph
@@ -144,7 +156,7 @@ class _Compiler:
         steps: list[Step] = []
         for join in reversed(_path(tree, stream)):
             sibling = join.right if stream in join.left.node else join.left
-            steps += self._expand(bound, self.graph.carried(bound), [sibling])
+            steps += self.expand(bound, self.graph.carried(bound), [sibling])
             bound = join.node
             if bound in self.keys:
                 steps[-1] = _storing(steps[-1], bound)
@@ -152,7 +164,7 @@ class _Compiler:
 
     def _completion(self, join: Join) -> Program:
         given = frozenset(self.keys[join.node])
-        steps = self._expand(frozenset(), given, [join.left, join.right])
+        steps = self.expand(frozenset(), given, [join.left, join.right])
         steps[-1] = _storing(steps[-1], join.node)
         return Program(join.node, tuple(steps), self.keys[join.node])
 
@@ -165,7 +177,7 @@ class _Compiler:
         steps[-1] = _storing(steps[-1], join.node)
         return Program(join.node, (scan, *steps))
 
-    def _expand(self, bound: Node, known: frozenset[int], items: list[Tree]) -> list[Step]:
+    def expand(self, bound: Node, known: frozenset[int], items: list[Tree]) -> list[Step]:
         """Steps that bind all of ``items``, taking those with a known key first.
 
         ``known``: the classes whose value is known, from ``bound`` or given from outside.

@@ -213,6 +213,7 @@ class App:
             states=options.states,
             migration=options.migration,
             memory_limit=None if options.memory_bytes is None else options.memory_bytes // partitioning.buckets,
+            production=options.production,
             adaptive=adaptivity(query, options, written=options.plan is not None),
             late_directory=self.directory if options.late_rows == "table" else None,
             described=description(query, partitioning, relations),

@@ -31,7 +31,7 @@ from thalweg.engine.join import Work
 from thalweg.engine.kernels.join import Int64s
 from thalweg.engine.sampling import SAMPLE_ROWS, sample
 from thalweg.errors import CheckpointError, ThalwegError
-from thalweg.options import Adaptivity, Migration, States
+from thalweg.options import Adaptivity, Feedback, Migration, Production, States
 from thalweg.plan.difference import AnyPlan, DifferencePlan, format_any
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.partitioning import Partitioning
@@ -76,6 +76,7 @@ class Spec:
         described: what a checkpoint remembers of the query.
         migration: how the plan is changed.
         memory_limit: bytes that windows and states of a bucket may take.
+        production: whether what nobody needs is produced.
 
     """
 
@@ -93,6 +94,7 @@ class Spec:
     described: Description
     migration: Migration = "jisc"
     memory_limit: int | None = None
+    production: Production | Feedback = "push"
 
 
 @dataclass(slots=True)
@@ -253,7 +255,14 @@ class Resident:
 
     def _new_bucket(self, ranked: Rank) -> Bucket:
         spec = self.spec
-        return open_bucket(spec.query, self._plan, ranked, migration=spec.migration, memory_limit=spec.memory_limit)
+        return open_bucket(
+            spec.query,
+            self._plan,
+            ranked,
+            migration=spec.migration,
+            memory_limit=spec.memory_limit,
+            production=spec.production,
+        )
 
     @property
     def bucket(self) -> Bucket:

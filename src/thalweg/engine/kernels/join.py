@@ -16,7 +16,8 @@ Design
     tuples the same can be asked for without a probe (:func:`complete`), or a whole state be filled,
     by a program in frame 0 that scans a base window.
 
-    The programs of heads may be routed by an eddy (``kernels.eddy``); all others run in order.
+    The programs of heads may be routed by an eddy (``kernels.eddy``); all others run in order. They may stop where
+    nobody needs what would come (``kernels.feedback``).
 
 Invariants
     A key of a state that is not live has no entries (but for the one that is being completed,
@@ -41,8 +42,10 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from thalweg.engine.instants import FOREVER
+from thalweg.engine.instants import FOREVER, NEVER
 from thalweg.engine.kernels import eddy as eddies
+from thalweg.engine.kernels import feedback as fb
+from thalweg.engine.kernels.hashing import find, hash_codes, rotate
 from thalweg.engine.kernels.prefetch import prefetch
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -97,16 +100,17 @@ LESS, LESS_EQUAL, GREATER, GREATER_EQUAL, NOT_EQUAL = range(5)
 # Values of N_COMPLETE. PRINTED: incomplete, and taken for live is every key of which there is an entry.
 INCOMPLETE, COMPLETE, PRINTED = range(3)
 
-# A slot of a key directory: the key and its status.
-DIRECTORY_FIELDS = 2
-ABSENT, LIVE, TOUCHED = 0, 1, 2  # TOUCHED: live, and probed since cold keys were last made absent
+# The status of a key in a directory, in its lowest bits. TOUCHED: live, and probed since cold keys were made absent;
+# SUSPENDED: not live, for something of it was withheld. Above these bits: with how many tuples the key was completed.
+ABSENT, LIVE, TOUCHED, SUSPENDED = range(4)
+STATUS, STATUS_BITS = 3, 2
 
 # What the machine stops for.
-FINISHED, OUTPUT_FULL, WINDOW_FULL, STATE_FULL, DIRECTORY_FULL, CROWDED = range(6)
+FINISHED, OUTPUT_FULL, WINDOW_FULL, STATE_FULL, DIRECTORY_FULL, CROWDED, FEEDBACK_FULL = range(7)
 # Frames.registers.
 R_FRAME, R_DEPTH, R_PHASE, R_OUTPUTS, R_DEATHS, R_WATERMARK = range(6)
 REGISTERS = 6
-FETCH, OPEN, SCAN, ACT = range(4)
+FETCH, OPEN, SCAN, ACT, JUDGE, ASK = range(6)
 # Counters.
 C_TUPLES, C_PROBES, C_CANDIDATES, C_STORED, C_COMPLETIONS, C_RESULTS, C_FINISHED = range(7)
 COUNTERS = 7
@@ -155,34 +159,6 @@ def _jit(function: _Function) -> _Function:
 
 # Helpers take the arrays they read and nothing more: handing over a tuple of arrays, or a slice of one,
 # makes the compiler count references, which costs more than most of these functions do.
-
-
-@_jit
-def _rotate(key: int) -> int:
-    """Make room for a further code in the hash of several attribute classes."""
-    return (key << 23) | ((key >> 41) & 0x7FFFFF)
-
-
-@_jit
-def _hash(code: Int64s, frame: int, lists: Int64s, start: int, count: int) -> int:
-    """One hash of the codes of several attribute classes; of a single one, its code; of none, 0."""
-    if count == 0:
-        return 0
-    key = code[frame, lists[start]]
-    for i in range(start + 1, start + count):
-        key = _rotate(key) ^ code[frame, lists[i]]
-    return key
-
-
-@_jit
-def _find(mem: Int64s, directory: int, mask: int, key: int) -> int:
-    """The word of the key's slot in a directory, or of the free slot where it would go."""
-    slot = (key ^ (key >> 32)) & mask
-    while True:
-        word = directory + slot * DIRECTORY_FIELDS
-        if mem[word + 1] == ABSENT or mem[word] == key:
-            return word
-        slot = (slot + 1) & mask
 
 
 @_jit
@@ -250,7 +226,7 @@ def _link(mem: Int64s, paths: Int64s, lists: Int64s, path: int, word: int, seque
     fields = paths[path, P_FIELDS]
     key = mem[word + lists[fields]]
     for i in range(fields + 1, fields + paths[path, P_COUNT]):
-        key = _rotate(key) ^ mem[word + lists[i]]
+        key = rotate(key) ^ mem[word + lists[i]]
     head = paths[path, P_HEADS] + (key & paths[path, P_MASK]) * paths[path, P_SPAN]
     mem[word + paths[path, P_LINK]] = mem[head]
     mem[head] = sequence
@@ -315,6 +291,165 @@ def _has_entry(
 
 
 @_jit
+def _is_over(mem: Int64s, streams: Int64s, stream: int, word: int, watermark: int) -> bool:
+    """Whether a base tuple can be part of nothing to come."""
+    if mem[word + ROW] < 0:
+        return True
+    if streams[stream, S_ROWS] > 0:
+        return mem[word + streams[stream, S_PREFIX] + ALIVE] == DEAD
+    lifetime = streams[stream, S_LIFETIME]
+    return lifetime < FOREVER and mem[word + T] + lifetime <= watermark
+
+
+@_jit
+def _drop_entries(mem: Int64s, states: Int64s, target: int, key: int) -> None:
+    """Let the entries of a state's key expire."""
+    entry = mem[states[target, N_HEADS] + (key & states[target, N_MASK])]
+    while entry >= 0:
+        word = states[target, N_REGION] + entry * states[target, N_STRIDE]
+        if mem[word + ENTRY_KEY] == key:
+            mem[word + ENTRY_EXPIRY] = NEVER
+        entry = mem[word + ENTRY_LINK]
+
+
+@_jit
+def _witness(
+    mem: Int64s,
+    floats: Float64s,
+    tables: Tables,
+    frames: Frames,
+    counters: Int64s,
+    program: int,
+    frame: int,
+    watermark: int,
+) -> int:
+    """Look for a combination of base tuples with the codes in a frame; until when it lasts, NEVER if there is none."""
+    streams, paths, _, steps, programs, lists, thetas, integer_offsets, float_offsets = tables
+    cursors, probed, latests, expiries, bound, code = frames[5:]
+    first, count = programs[program, G_FIRST], programs[program, G_STEPS]
+    latests[frame, 0], expiries[frame, 0] = watermark, FOREVER
+    depth, opens = 0, True
+    until = FOREVER
+    while depth >= 0:
+        step = first + depth
+        target, keys = steps[step, X_TARGET], steps[step, X_KEY_COUNT]
+        if opens:
+            key = hash_codes(code, frame, lists, steps[step, X_KEY], keys)
+            path = steps[step, X_PATH]
+            if keys > 0:
+                cursors[frame, depth] = mem[paths[path, P_HEADS] + (key & paths[path, P_MASK]) * paths[path, P_SPAN]]
+            else:
+                cursors[frame, depth] = streams[target, S_NEXT] - 1
+            probed[frame, depth] = key
+            counters[C_PROBES] += 1
+        key, candidate = probed[frame, depth], cursors[frame, depth]
+        region, stride = streams[target, S_REGION], streams[target, S_STRIDE]
+        mask, oldest = streams[target, S_MASK], streams[target, S_OLDEST]
+        lifetime, rows = streams[target, S_LIFETIME], streams[target, S_ROWS]
+        chain = paths[steps[step, X_PATH], P_LINK] if keys > 0 else 0
+        opens = False
+        while candidate >= oldest and not opens:
+            word = region + (candidate & mask) * stride
+            bound[frame, target] = candidate
+            candidate = mem[word + chain] if keys > 0 else candidate - 1
+            counters[C_CANDIDATES] += 1
+            if (keys == 1 and mem[word + steps[step, X_FIELD]] != key) or mem[word + ROW] < 0:
+                continue
+            if rows > 0 and mem[word + streams[target, S_PREFIX] + ALIVE] != JOINING:
+                continue
+            reached = max(latests[frame, depth], mem[word + T])
+            lasting = expiries[frame, depth]
+            if lifetime < FOREVER:
+                lasting = min(lasting, mem[word + T] + lifetime)
+            if reached >= lasting:
+                continue
+            opens = True
+            for i in range(steps[step, X_CHECKS], steps[step, X_CHECKS] + 3 * steps[step, X_CHECK_COUNT], 3):
+                if _code_of(mem, streams, bound, frame, lists[i + 1], lists[i + 2]) != code[frame, lists[i]]:
+                    opens = False
+                    break
+            for i in range(steps[step, X_THETAS], steps[step, X_THETAS] + steps[step, X_THETA_COUNT]):
+                opens = opens and _theta_holds(
+                    mem, floats, streams, thetas, integer_offsets, float_offsets, bound, frame, lists[i]
+                )
+        cursors[frame, depth] = candidate
+        if not opens:
+            depth -= 1
+            continue
+        if rows > 0:
+            until = watermark + 1  # it may be pushed out at any time
+        latests[frame, depth + 1], expiries[frame, depth + 1] = reached, lasting
+        if depth + 1 == count:
+            return min(until, lasting)
+        binds = steps[step, X_BINDS]
+        for i in range(binds, binds + 3 * steps[step, X_BIND_COUNT], 3):
+            code[frame, lists[i]] = _code_of(mem, streams, bound, frame, lists[i + 1], lists[i + 2])
+        depth += 1
+    return NEVER
+
+
+@_jit
+def _examine(
+    mem: Int64s,
+    floats: Float64s,
+    tables: Tables,
+    frames: Frames,
+    demands: Int64s,
+    tally: Int64s,
+    counters: Int64s,
+    demand: int,
+    word: int,
+    key: int,
+    watermark: int,
+) -> int:
+    """Find out whether a demand for the values in frame 0 is met, and remember it at ``word``; the verdict."""
+    frame = frames.program.shape[0] - 1
+    first = demands[demand, fb.D_KEY]
+    for i in range(first, first + demands[demand, fb.D_KEY_COUNT]):
+        frames.code[frame, tables.lists[i]] = frames.code[0, tables.lists[i]]
+    until = _witness(mem, floats, tables, frames, counters, demands[demand, fb.D_PROGRAM], frame, watermark)
+    tally[fb.T_TESTS] += 1
+    return fb.remember(mem, tables.streams, S_NEXT, tables.lists, demands, tally, demand, word, key, until, watermark)
+
+
+@_jit
+def _forget_newest(mem: Int64s, streams: Int64s, paths: Int64s, lists: Int64s, stream: int) -> None:
+    """Take back the newest tuple of a window: nothing will ever want it (JIT V)."""
+    sequence = streams[stream, S_NEXT] - 1
+    word = streams[stream, S_REGION] + (sequence & streams[stream, S_MASK]) * streams[stream, S_STRIDE]
+    if streams[stream, S_ROWS] > 0:  # it counts all the same
+        mem[word + streams[stream, S_PREFIX] + ALIVE] = COUNTED
+        mem[word + ROW] = ~mem[word + ROW]
+        return
+    first = streams[stream, S_PATH]
+    for path in range(first, first + streams[stream, S_PATHS]):
+        fields = paths[path, P_FIELDS]
+        key = mem[word + lists[fields]]
+        for i in range(fields + 1, fields + paths[path, P_COUNT]):
+            key = rotate(key) ^ mem[word + lists[i]]
+        mem[paths[path, P_HEADS] + (key & paths[path, P_MASK]) * paths[path, P_SPAN]] = mem[word + paths[path, P_LINK]]
+    streams[stream, S_NEXT] = sequence
+
+
+@_jit
+def _renew_filter(mem: Int64s, streams: Int64s, lists: Int64s, filters: Int64s, row: int, watermark: int) -> None:
+    """Build a Bloom filter anew from the tuples that its window holds now.
+
+    That is done whenever as many were added since: at most half of its values are gone.
+    """
+    stream = filters[row, fb.F_STREAM]
+    region = filters[row, fb.F_REGION]
+    for word in range(region, region + ((filters[row, fb.F_MASK] + 64) >> 6)):
+        mem[word] = 0
+    filters[row, fb.F_ADDED] = 0
+    for sequence in range(streams[stream, S_OLDEST], streams[stream, S_NEXT]):
+        word = streams[stream, S_REGION] + (sequence & streams[stream, S_MASK]) * streams[stream, S_STRIDE]
+        if not _is_over(mem, streams, stream, word, watermark):
+            fb.add_to_filter(mem, lists, filters, row, word)
+    filters[row, fb.F_MOST] = 2 * filters[row, fb.F_ADDED] + 64
+
+
+@_jit
 def run(
     mem: Int64s,
     floats: Float64s,
@@ -327,6 +462,7 @@ def run(
     horizon: int,
     limit: int,
     eddy: eddies.Eddy | None = None,
+    feedback: fb.Feedback | None = None,
 ) -> tuple[int, int]:
     """Process up to ``limit`` tuples of the inbox in total order; (what it stopped for, which store).
 
@@ -344,6 +480,7 @@ def run(
         limit: how many more tuples to take.
         eddy: who picks the next step of a new tuple's program, instead of taking them in order. Without one, nothing
             of it is compiled: a pipeline pays nothing for it.
+        feedback: who says that nobody needs what a partial tuple would become; likewise.
 
     """
     streams, paths, states, steps, programs, lists, thetas, integer_offsets, float_offsets = tables
@@ -358,11 +495,18 @@ def run(
     stop, store = FINISHED, 0
     if eddy is not None:
         modules, eddy_heads, climbs, order, seen, price, hops, temper = eddy
+    clock, spot = 0, 0
+    if feedback is not None:
+        demands, sites, places, gaps, filters, stream_filters, met, tally = feedback
+        clock = counters[C_TUPLES]
 
     while True:
         if phase == FETCH:
             # The next tuple in total order: least time, then least stream.
             if taken == limit:
+                break
+            if feedback is not None and tally[fb.T_IS_FULL]:
+                stop = FEEDBACK_FULL
                 break
             stream, now = -1, 0
             for s in range(n):
@@ -428,21 +572,39 @@ def run(
                 phase = OPEN
                 if eddy is not None:
                     eddies.embark(modules, eddy_heads, climbs, order, seen, price, hops, temper, stream)
+                if feedback is not None:
+                    clock += 1
+                    for i in range(stream_filters[stream, 0], stream_filters[stream, 0] + stream_filters[stream, 1]):
+                        if filters[i, fb.F_ADDED] >= filters[i, fb.F_MOST]:
+                            _renew_filter(mem, streams, lists, filters, i, watermark)
+                        else:
+                            fb.add_to_filter(mem, lists, filters, i, word)
+                    if places[stream, fb.L_SITE_COUNT] > 0:
+                        spot, phase = -1, JUDGE
 
         elif phase == OPEN:
             step = programs[frame_program[frame], G_FIRST] + depth
             if eddy is not None and frame_program[frame] < n:
                 step = hops[depth, eddies.H_STEP]
             target = steps[step, X_TARGET]
-            key = _hash(code, frame, lists, steps[step, X_KEY], steps[step, X_KEY_COUNT])
+            key = hash_codes(code, frame, lists, steps[step, X_KEY], steps[step, X_KEY_COUNT])
             if steps[step, X_IS_STATE]:
                 if states[target, N_COMPLETE] != COMPLETE:
-                    slot = _find(mem, states[target, N_DIRECTORY], states[target, N_DIRECTORY_MASK], key)
-                    if mem[slot + 1] == LIVE:
-                        mem[slot + 1] = TOUCHED
-                    elif mem[slot + 1] == ABSENT and (
-                        states[target, N_COMPLETE] == INCOMPLETE
-                        or not _has_entry(mem, streams, states, lists, target, key, watermark)
+                    slot = find(mem, states[target, N_DIRECTORY], states[target, N_DIRECTORY_MASK], key)
+                    status = mem[slot + 1] & STATUS
+                    if feedback is not None and status in (LIVE, TOUCHED):
+                        since = mem[slot + 1] >> STATUS_BITS
+                        if fb.has_gap(mem, lists, gaps, target, code, frame, since):
+                            _drop_entries(mem, states, target, key)
+                            mem[slot + 1] = status = SUSPENDED
+                    if status == LIVE:
+                        mem[slot + 1] += TOUCHED - LIVE
+                    elif status == SUSPENDED or (
+                        status == ABSENT
+                        and (
+                            states[target, N_COMPLETE] == INCOMPLETE
+                            or not _has_entry(mem, streams, states, lists, target, key, watermark)
+                        )
                     ):
                         if 2 * (states[target, N_LIVE] + 1) > states[target, N_DIRECTORY_MASK]:
                             stop, store = DIRECTORY_FULL, target
@@ -473,6 +635,8 @@ def run(
                 cursors[frame, depth] = mem[paths[path, P_HEADS] + (key & paths[path, P_MASK]) * paths[path, P_SPAN]]
             probed[frame, depth] = key
             probes += 1
+            if feedback is not None and frame == 0:
+                met[depth] = 0
             if eddy is not None and frame_program[frame] < n:
                 seen[step, eddies.V_PROBES] += 1
             phase = SCAN
@@ -560,21 +724,107 @@ def run(
                 for i in range(binds, binds + 3 * steps[step, X_BIND_COUNT], 3):
                     code[frame, lists[i]] = _code_of(mem, streams, bound, frame, lists[i + 1], lists[i + 2])
                 phase = ACT
+                if feedback is not None and frame_program[frame] < n:
+                    met[depth] = 1
+                    if places[n + step, fb.L_SITE_COUNT] > 0:
+                        spot, phase = depth, JUDGE
+            elif (
+                feedback is not None
+                and frame_program[frame] < n
+                and met[depth] == 0
+                and places[n + step, fb.L_ASKED_COUNT] > 0
+            ):
+                met[depth] = 1
+                phase = ASK
             elif depth > 0:
                 depth -= 1
             elif frame > 0:
                 # The key is complete: live from now on; open the probe that asked for it again, if one did.
                 target, key = frame_state[frame], frame_key[frame]
-                slot = _find(mem, states[target, N_DIRECTORY], states[target, N_DIRECTORY_MASK], key)
+                slot = find(mem, states[target, N_DIRECTORY], states[target, N_DIRECTORY_MASK], key)
                 if mem[slot + 1] == ABSENT:
-                    mem[slot] = key
-                    mem[slot + 1] = LIVE
                     states[target, N_LIVE] += 1
+                mem[slot] = key
+                mem[slot + 1] = (clock << STATUS_BITS) | LIVE
                 frame -= 1
                 depth = frame_depth[frame]
                 phase = OPEN if depth >= 0 else FETCH
             else:
                 phase = FETCH
+
+        elif feedback is not None and phase == JUDGE:
+            # Is there a demand for what was found? If not, it goes no further.
+            here = frame_program[0] if spot < 0 else programs[frame_program[0], G_FIRST] + depth
+            if eddy is not None and spot >= 0:
+                here = hops[depth, eddies.H_STEP]
+            here += n if spot >= 0 else 0
+            phase = OPEN if spot < 0 else ACT
+            first = places[here, fb.L_SITES]
+            for site in range(first, first + places[here, fb.L_SITE_COUNT]):
+                if not sites[site, fb.W_IS_USED]:
+                    continue
+                demand = sites[site, fb.W_DEMAND]
+                sites[site, fb.W_LOOKS] += 1
+                if demands[demand, fb.D_IS_FILTERED]:
+                    verdict = fb.WANTING if fb.lacks(mem, lists, demands, filters, demand, code) else fb.DEMANDED
+                else:
+                    key = hash_codes(code, 0, lists, demands[demand, fb.D_KEY], demands[demand, fb.D_KEY_COUNT])
+                    word = fb.slot_of(mem, demands, demand, key)
+                    verdict = fb.recall(mem, streams, S_NEXT, paths, lists, demands, demand, word, code, watermark)
+                    if verdict == fb.OUTDATED:
+                        verdict = _examine(
+                            mem, floats, tables, frames, demands, tally, counters, demand, word, key, watermark
+                        )
+                if verdict == fb.WANTING:
+                    sites[site, fb.W_STOPS] += 1
+                    tally[fb.T_UNPROBED] += 1
+                    tally[fb.T_WITHHELD] += spot >= 0
+                    fb.leave_gaps(mem, lists, sites, gaps, tally, code, site, clock)
+                    phase = SCAN
+                    if spot < 0:
+                        phase = FETCH
+                        if demands[demand, fb.D_IS_FINAL]:
+                            _forget_newest(mem, streams, paths, lists, frame_program[0])
+                    break
+
+        elif feedback is not None and phase == ASK:
+            # The probe at this depth has found nothing: which part of the tuple has no partner (JIT IV-A)?
+            step = programs[frame_program[0], G_FIRST] + depth
+            if eddy is not None:
+                step = hops[depth, eddies.H_STEP]
+            first = places[n + step, fb.L_ASKED]
+            stopping, size = -1, 0
+            back = depth
+            for i in range(first, first + places[n + step, fb.L_ASKED_COUNT]):
+                site = lists[i]
+                if not sites[site, fb.W_IS_USED]:
+                    continue
+                if stopping >= 0 and sites[site, fb.W_SIZE] > size:
+                    break  # not minimal
+                at = sites[site, fb.W_DEPTH]
+                if eddy is not None and at >= 0:
+                    at = depth
+                    for d in range(depth):
+                        if hops[d, eddies.H_STEP] == sites[site, fb.W_STEP]:
+                            at = d
+                if at >= back:
+                    continue
+                demand = sites[site, fb.W_DEMAND]
+                key = hash_codes(code, 0, lists, demands[demand, fb.D_KEY], demands[demand, fb.D_KEY_COUNT])
+                word = fb.slot_of(mem, demands, demand, key)
+                verdict = fb.recall(mem, streams, S_NEXT, paths, lists, demands, demand, word, code, watermark)
+                if verdict != fb.DEMANDED and verdict != fb.WANTING:
+                    verdict = _examine(
+                        mem, floats, tables, frames, demands, tally, counters, demand, word, key, watermark
+                    )
+                if verdict == fb.WANTING:
+                    stopping, back, size = site, at, sites[site, fb.W_SIZE]
+            phase = SCAN
+            if stopping >= 0:
+                fb.leave_gaps(mem, lists, sites, gaps, tally, code, stopping, clock)
+                if back < 0:
+                    phase = FETCH
+                depth = max(0, back)
 
         else:
             # 4. Store or emit; never both, for the root keeps no state.
@@ -585,11 +835,11 @@ def run(
                 target = eddies.land(modules, climbs, hops, program, depth)
                 last = hops[depth + 1, eddies.H_DONE] == (1 << n) - 1
             if target >= 0:
-                key = _hash(code, frame, lists, states[target, N_KEY], states[target, N_KEY_COUNT])
+                key = hash_codes(code, frame, lists, states[target, N_KEY], states[target, N_KEY_COUNT])
                 wanted = last or states[target, N_COMPLETE] != INCOMPLETE
                 if not wanted:
-                    slot = _find(mem, states[target, N_DIRECTORY], states[target, N_DIRECTORY_MASK], key)
-                    wanted = mem[slot + 1] != ABSENT
+                    slot = find(mem, states[target, N_DIRECTORY], states[target, N_DIRECTORY_MASK], key)
+                    wanted = mem[slot + 1] != ABSENT and mem[slot + 1] != SUSPENDED
                 if wanted:
                     count = states[target, N_COUNT]
                     if count == states[target, N_CAPACITY]:
@@ -829,7 +1079,7 @@ def complete(
         frames.state[1] = target
         for i in range(codes.shape[1]):
             frames.code[1, tables.lists[first + i]] = codes[done, i]
-        frames.key[1] = _hash(frames.code, 1, tables.lists, first, codes.shape[1])
+        frames.key[1] = hash_codes(frames.code, 1, tables.lists, first, codes.shape[1])
         frames.latest[1, 0] = registers[R_WATERMARK]
         frames.expiry[1, 0] = FOREVER
         registers[R_FRAME], registers[R_DEPTH], registers[R_PHASE] = 1, 0, OPEN
@@ -844,19 +1094,15 @@ def _key_of(mem: Int64s, word: int, fields: Int64s) -> int:
         return 0
     key = mem[word + fields[0]]
     for i in range(1, len(fields)):
-        key = _rotate(key) ^ mem[word + fields[i]]
+        key = rotate(key) ^ mem[word + fields[i]]
     return key
 
 
 @_jit
-def _is_over(mem: Int64s, streams: Int64s, stream: int, word: int, watermark: int) -> bool:
-    """Whether a base tuple can be part of nothing to come."""
-    if mem[word + ROW] < 0:
-        return True
-    if streams[stream, S_ROWS] > 0:
-        return mem[word + streams[stream, S_PREFIX] + ALIVE] == DEAD
-    lifetime = streams[stream, S_LIFETIME]
-    return lifetime < FOREVER and mem[word + T] + lifetime <= watermark
+def renew_filters(mem: Int64s, tables: Tables, filters: Int64s, watermark: int) -> None:
+    """Build all Bloom filters anew."""
+    for row in range(filters.shape[0]):
+        _renew_filter(mem, tables.streams, tables.lists, filters, row, watermark)
 
 
 @_jit
@@ -890,7 +1136,7 @@ def absent_keys(
         if _is_over(mem, tables.streams, stream, word, watermark):
             continue
         key = _key_of(mem, word, fields)
-        if mem[_find(mem, state[N_DIRECTORY], state[N_DIRECTORY_MASK], key) + 1] != ABSENT:
+        if mem[find(mem, state[N_DIRECTORY], state[N_DIRECTORY_MASK], key) + 1] != ABSENT:
             continue
         place = (key ^ (key >> 32)) & mask
         while places[place] != 0 and found[places[place] - 1, 0] != key:
@@ -930,9 +1176,9 @@ def renew_keys(
             if _is_over(mem, tables.streams, stream, word, watermark):
                 continue
             key = _key_of(mem, word, fields)
-        slot = _find(mem, directory, mask, key)
-        status = mem[_find(mem, old, old_mask, key) + 1]
-        if mem[slot + 1] == ABSENT and status != ABSENT:
+        slot = find(mem, directory, mask, key)
+        status = mem[find(mem, old, old_mask, key) + 1]
+        if mem[slot + 1] == ABSENT and status != ABSENT and status != SUSPENDED:
             mem[slot] = key
             mem[slot + 1] = status
             live += 1
@@ -960,11 +1206,12 @@ def evict(mem: Int64s, tables: Tables, frames: Frames, index: int, directory: in
         if has_guest and key == guest:
             kept += 1
             continue
-        slot = _find(mem, directory, mask, key)
-        is_warm = is_complete or mem[_find(mem, state[N_DIRECTORY], state[N_DIRECTORY_MASK], key) + 1] == TOUCHED
+        slot = find(mem, directory, mask, key)
+        status = LIVE if is_complete else mem[find(mem, state[N_DIRECTORY], state[N_DIRECTORY_MASK], key) + 1]
+        is_warm = is_complete or status & STATUS == TOUCHED
         if is_warm and mem[slot + 1] == ABSENT and kept < most and 2 * (live + 1) < mask:
             mem[slot] = key
-            mem[slot + 1] = LIVE
+            mem[slot + 1] = status & ~STATUS | LIVE
             live += 1
         if mem[slot + 1] != ABSENT:
             kept += 1
@@ -972,7 +1219,7 @@ def evict(mem: Int64s, tables: Tables, frames: Frames, index: int, directory: in
     for entry in range(count):
         word = region + entry * stride
         key = mem[word + ENTRY_KEY]
-        if (has_guest and key == guest) or mem[_find(mem, directory, mask, key) + 1] != ABSENT:
+        if (has_guest and key == guest) or mem[find(mem, directory, mask, key) + 1] != ABSENT:
             for i in range(stride):
                 mem[region + kept * stride + i] = mem[word + i]
             kept += 1
@@ -1001,6 +1248,37 @@ def sweep(mem: Int64s, tables: Tables, index: int, watermark: int) -> None:
             kept += 1
     states[index, N_COUNT] = kept
     relink(mem, tables, index)
+
+
+@_jit
+def settle(
+    mem: Int64s, tables: Tables, frames: Frames, gaps: Int64s, index: int, directory: int, mask: int, watermark: int
+) -> None:
+    """Drop the entries of a state that may be short of others, so that its gaps can be forgotten.
+
+    The keys of the entries that stay move to a new directory; a key without entries becomes absent.
+    """
+    state, lists, frame = tables.states[index], tables.lists, frames.program.shape[0] - 1
+    sweep(mem, tables, index, watermark)
+    live = 0
+    for entry in range(state[N_COUNT]):
+        word = state[N_REGION] + entry * state[N_STRIDE]
+        key = mem[word + ENTRY_KEY]
+        status = mem[find(mem, state[N_DIRECTORY], state[N_DIRECTORY_MASK], key) + 1]
+        for i in range(state[N_KEY_COUNT]):
+            at = gaps[index, fb.O_CARRIERS] + 4 * i
+            stream = lists[at + 1]
+            frames.bound[frame, stream] = mem[word + lists[at + 2]]
+            frames.code[frame, lists[at]] = _code_of(mem, tables.streams, frames.bound, frame, stream, lists[at + 3])
+        if fb.has_gap(mem, lists, gaps, index, frames.code, frame, status >> STATUS_BITS):
+            mem[word + ENTRY_EXPIRY] = NEVER
+            continue
+        slot = find(mem, directory, mask, key)
+        if mem[slot + 1] == ABSENT:
+            mem[slot], mem[slot + 1] = key, status
+            live += 1
+    state[N_DIRECTORY], state[N_DIRECTORY_MASK], state[N_LIVE] = directory, mask, live
+    sweep(mem, tables, index, watermark)
 
 
 @_jit
@@ -1100,4 +1378,4 @@ def rejoin_partitions(mem: Int64s, tables: Tables, stream: int, partitions: int)
 def key_entries(entries: Int64s, codes: Int64s, lists: Int64s, start: int, count: int) -> None:
     """Set the keys of entries from the codes of their attribute classes, a row each."""
     for i in range(entries.shape[0]):
-        entries[i, ENTRY_KEY] = _hash(codes, i, lists, start, count)
+        entries[i, ENTRY_KEY] = hash_codes(codes, i, lists, start, count)

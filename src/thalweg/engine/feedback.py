@@ -1,0 +1,106 @@
+"""The memory of feedback: what is remembered of demands, what is missing in states, Bloom filters (JIT IV).
+
+Tables begin small and grow with the windows. What they hold can be forgotten: a demand is asked again, and before gaps
+are forgotten, the entries that they concern are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from thalweg.engine.kernels import feedback as fb
+from thalweg.engine.kernels.hashing import DIRECTORY_FIELDS
+from thalweg.engine.memory import Memory
+
+_FIRST_SLOTS = 1 << 8
+
+
+@dataclass(frozen=True, slots=True)
+class Savings:
+    """What feedback did since the start.
+
+    Attributes:
+        suspensions: messages that stopped the production of something, by its values.
+        resumptions: messages that resumed it.
+        withheld: intermediate results that were found and not produced; what would have come of them is not counted.
+        unprobed: probes that were not made, those of the tuples that stopped at once and of what was withheld.
+        tests: searches for a partner that decided so.
+        suspended: values that are suspended now.
+
+    """
+
+    suspensions: int = 0
+    resumptions: int = 0
+    withheld: int = 0
+    unprobed: int = 0
+    tests: int = 0
+    suspended: int = 0
+
+    @staticmethod
+    def of(before: fb.Int64s, feedback: fb.Feedback | None) -> Savings:
+        """``before``: what was tallied under earlier plans."""
+        counts = before if feedback is None else before + feedback.tally
+        suspended = 0 if feedback is None else feedback.demands[:, fb.D_WANTING].sum()
+        return Savings(*map(int, (*counts[fb.T_SUSPENSIONS :], suspended)))
+
+
+def allocate(feedback: fb.Feedback, memory: Memory) -> None:
+    """Give every table its first room."""
+    for row in feedback.demands:
+        _place_demand(row, memory, _FIRST_SLOTS if row[fb.D_KEY_COUNT] else 2)
+    for row in feedback.gaps:
+        _place_gaps(row, memory, _FIRST_SLOTS)
+    for row in feedback.filters:
+        row[fb.F_REGION] = memory.allocate(_filter_words(int(row[fb.F_MASK])))
+
+
+def free(feedback: fb.Feedback, memory: Memory) -> None:
+    """Give back all of it."""
+    for row in feedback.demands:
+        memory.free(int(row[fb.D_TABLE]), int((row[fb.D_MASK] + 1) * row[fb.D_STRIDE]))
+    for row in feedback.gaps:
+        memory.free(int(row[fb.O_TABLE]), int(row[fb.O_MASK] + 1) * DIRECTORY_FIELDS)
+    for row in feedback.filters:
+        memory.free(int(row[fb.F_REGION]), _filter_words(int(row[fb.F_MASK])))
+
+
+def words(feedback: fb.Feedback) -> int:
+    """How much memory it takes."""
+    demands = ((feedback.demands[:, fb.D_MASK] + 1) * feedback.demands[:, fb.D_STRIDE]).sum()
+    gaps = ((feedback.gaps[:, fb.O_MASK] + 1) * DIRECTORY_FIELDS).sum()
+    return int(demands + gaps) + sum(_filter_words(int(mask)) for mask in feedback.filters[:, fb.F_MASK])
+
+
+def make_room(feedback: fb.Feedback, memory: Memory, held: int, settle: Callable[[int], None]) -> None:
+    """Empty the tables that are filling up; larger ones, as long as they are small for the ``held`` tuples.
+
+    ``settle(i)`` drops the entries of a state that its gaps concern.
+    """
+    most = max(_FIRST_SLOTS, 2 << held.bit_length())
+    for row in feedback.demands:
+        slots = int(row[fb.D_MASK]) + 1
+        if 2 * row[fb.D_COUNT] >= slots:
+            memory.free(int(row[fb.D_TABLE]), slots * int(row[fb.D_STRIDE]))
+            _place_demand(row, memory, min(2 * slots, most) if row[fb.D_KEY_COUNT] else slots)
+    for i, row in enumerate(feedback.gaps):
+        slots = int(row[fb.O_MASK]) + 1
+        if 2 * row[fb.O_COUNT] >= slots:
+            settle(i)
+            memory.free(int(row[fb.O_TABLE]), slots * DIRECTORY_FIELDS)
+            _place_gaps(row, memory, min(2 * slots, most))
+    feedback.tally[fb.T_IS_FULL] = 0
+
+
+def _place_demand(row: fb.Int64s, memory: Memory, slots: int) -> None:
+    row[fb.D_TABLE] = memory.allocate(slots * int(row[fb.D_STRIDE]))
+    row[[fb.D_MASK, fb.D_COUNT, fb.D_WANTING]] = slots - 1, 0, 0
+
+
+def _place_gaps(row: fb.Int64s, memory: Memory, slots: int) -> None:
+    row[fb.O_TABLE] = memory.allocate(slots * DIRECTORY_FIELDS)
+    row[[fb.O_MASK, fb.O_COUNT, fb.O_ALL]] = slots - 1, 0, 0
+
+
+def _filter_words(mask: int) -> int:
+    return (mask + 64) // 64

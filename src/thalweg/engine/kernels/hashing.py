@@ -1,0 +1,48 @@
+"""Keys made of codes, and open-addressed directories of keys: shared by the join and its feedback."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+Int64s = NDArray[np.int64]
+
+DIRECTORY_FIELDS = 2
+"""A slot of a directory: the key, and a word that is 0 as long as the slot is free."""
+
+
+def _jit(function: _Function) -> _Function:
+    return cast("_Function", numba.njit(cache=True, error_model="numpy")(function))
+
+
+@_jit
+def rotate(key: int) -> int:
+    """Make room for a further code in the hash of several attribute classes."""
+    return (key << 23) | ((key >> 41) & 0x7FFFFF)
+
+
+@_jit
+def hash_codes(code: Int64s, frame: int, lists: Int64s, start: int, count: int) -> int:
+    """One hash of the codes of several attribute classes; of a single one, its code; of none, 0."""
+    if count == 0:
+        return 0
+    key = code[frame, lists[start]]
+    for i in range(start + 1, start + count):
+        key = rotate(key) ^ code[frame, lists[i]]
+    return key
+
+
+@_jit
+def find(mem: Int64s, directory: int, mask: int, key: int) -> int:
+    """The word of the key's slot in a directory, or of the free slot where it would go."""
+    slot = (key ^ (key >> 32)) & mask
+    while True:
+        word = directory + slot * DIRECTORY_FIELDS
+        if mem[word + 1] == 0 or mem[word] == key:
+            return word
+        slot = (slot + 1) & mask

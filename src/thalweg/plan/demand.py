@@ -1,0 +1,218 @@
+"""What the joins further up ask for: where a program may stop because nobody needs what it would produce (JIT).
+
+A join whose other side has no partner for a part of a tuple does not need any tuple with that part (JIT III): a
+*minimal non-demanded sub-tuple*. Whether there is a partner depends on the values of the attribute classes by which
+the part meets the other side, and on nothing else of it. So a *demand* is asked of values: does the other side
+have a combination of base tuples with them? Base windows are facts, whatever states hold, so the answer is right even
+while both sides wait for each other.
+
+A *site* is a place in a program where the part is bound and its demand is known: there the tuple stops if
+nothing on the other side wants it. What stops there is missing in the states that it would have become an entry of: the
+site's *gaps*, told by what is known of their keys at that place. A state's key with a gap is computed anew when
+something asks for it.
+
+========================= ==========================================================================
+the paper (JIT IV)        here
+========================= ==========================================================================
+the empty sub-tuple       a demand without values: is the other window empty? (DOE)
+a single component        a demand for the values by which one stream meets the other side
+the lattice               demands of several components at once, up to a number of them
+type I and II sub-tuples  where all components of a part are bound, whichever children they come from
+propagation upstream      every join above a component has a demand of its own for it
+========================= ==========================================================================
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+
+from thalweg.plan.join_graph import JoinGraph
+from thalweg.plan.program import Program, Programs, Step, expand_leaves
+from thalweg.plan.tree import Join, Node, Plan, Tree, TreePlan
+
+MOST_PARTS = 64
+"""Parts of one join's input that are told apart, at most: the lattice has as many as there are subsets of streams."""
+
+Gap = tuple[Node, tuple[int, ...]]
+"""A kept state, and the classes of its key whose values say where something is missing in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """Whether some streams have a combination of tuples with given values.
+
+    Attributes:
+        key: the classes whose values are given; none: whether there is any tuple at all.
+        others: the streams, each of which carries one of the classes.
+        witness: the program that looks for a combination.
+
+    """
+
+    key: tuple[int, ...]
+    others: tuple[int, ...]
+    witness: Program
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A place in a stream's program where it stops if a demand is not met.
+
+    Attributes:
+        demand: which one.
+        depth: the step after which it is looked at; -1: before the first.
+        size: how many components the part has; 0: the empty one.
+        producer: the streams whose join would produce what nobody needs.
+        gaps: where something is missing if the program stops here.
+
+    """
+
+    demand: int
+    depth: int
+    size: int
+    producer: Node
+    gaps: tuple[Gap, ...]
+
+
+_NOWHERE = Site(-1, sys.maxsize, 0, frozenset(), ())
+
+
+@dataclass(frozen=True, slots=True)
+class Demands:
+    """All demands of a plan, and per stream the sites in its program."""
+
+    demands: tuple[Demand, ...] = ()
+    sites: tuple[tuple[Site, ...], ...] = ()
+
+    def gaps(self, node: Node) -> tuple[tuple[int, ...], ...]:
+        """The different classes by which something can be missing in a state."""
+        found = {classes for sites in self.sites for site in sites for state, classes in site.gaps if state == node}
+        return tuple(sorted(found))
+
+
+def find_demands(plan: Plan, graph: JoinGraph, programs: Programs, lattice: int = 1) -> Demands:
+    """The demands of a plan's joins; ``lattice``: of parts with up to so many components.
+
+    >>> from thalweg.plan.program import compile_programs
+    >>> from thalweg.plan.tree import parse_plan
+    >>> graph = JoinGraph(3, classes=(frozenset({0, 1}), frozenset({0, 2})))  # A.x = B.x, A.y = C.y
+    >>> plan = parse_plan("(A B) C", "ABC").keeping_all()
+    >>> found = find_demands(plan, graph, compile_programs(plan, graph))
+    >>> [(demand.key, demand.others) for demand in found.demands]
+    [((), (2,)), ((1,), (2,))]
+    >>> [[(site.demand, site.depth) for site in sites] for sites in found.sites]
+    [[(0, -1), (1, -1)], [(0, -1), (1, 0)], []]
+    """
+    return _Finder(plan, graph, programs, lattice).find()
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """A join on a tuple's way: what it has joined by then, what it meets there, and by which step first."""
+
+    joined: Node
+    other: Node
+    step: int
+
+
+class _Finder:
+    def __init__(self, plan: Plan, graph: JoinGraph, programs: Programs, lattice: int) -> None:
+        self.plan = plan
+        self.graph = graph
+        self.programs = programs
+        self.lattice = lattice
+        self.demands: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
+
+    def find(self) -> Demands:
+        sites = tuple(tuple(self._sites(program)) for program in self.programs.heads)
+        demands = [
+            Demand(key, others, expand_leaves(self.graph, frozenset(key), others)) for key, others in self.demands
+        ]
+        return Demands(tuple(demands), sites)
+
+    def _sites(self, program: Program) -> list[Site]:
+        found: dict[int, Site] = {}
+        for level in self._levels(program):
+            for part in self._parts(level):
+                site = self._site(program, level, part)
+                if site is not None and site.depth < found.get(site.demand, _NOWHERE).depth:
+                    found[site.demand] = site
+        return sorted(found.values(), key=lambda site: (site.depth, site.size))
+
+    def _levels(self, program: Program) -> Iterator[_Level]:
+        """The joins that a new tuple passes after the first, from the bottom up."""
+        if isinstance(self.plan, TreePlan):
+            (stream,) = program.head
+            for joined, other in _path(self.plan.tree, stream):
+                first = next(i for i, step in enumerate(program.steps) if step.target & other)
+                if first > 0:
+                    yield _Level(joined, other, first)
+        else:
+            joined = program.head
+            for i, step in enumerate(program.steps):
+                if i > 0:
+                    yield _Level(joined, step.target, i)
+                joined |= step.target
+
+    def _parts(self, level: _Level) -> Iterator[Node | int]:
+        """What a join may have no partner for: everything (for want of a stream), then parts of what it gets."""
+        yield from sorted(level.other)
+        meeting = [s for s in sorted(level.joined) if self.graph.connecting(frozenset((s,)), level.other)]
+        left = MOST_PARTS
+        for size in range(1, min(self.lattice, len(meeting)) + 1):
+            for part in combinations(meeting, size):
+                if left == 0:
+                    return
+                left -= 1
+                yield frozenset(part)
+
+    def _site(self, program: Program, level: _Level, part: Node | int) -> Site | None:
+        key: tuple[int, ...]
+        others: tuple[int, ...]
+        if isinstance(part, int):
+            key, others, size = (), (part,), 0
+            last = next(i for i, probe in enumerate(program.steps) if part in probe.target)
+        else:
+            key, size, last = self.graph.connecting(part, level.other), len(part), level.step
+            others = tuple(s for s in sorted(level.other) if self.graph.carried(frozenset((s,))) & set(key))
+            if not isinstance(self.plan, TreePlan):
+                last -= 1  # what is probed next anyway needs no asking; nothing is stored before it
+        bound = program.head
+        for depth, step in enumerate((None, *program.steps[:last]), start=-1):
+            bound |= step.target if step is not None else frozenset()
+            if not isinstance(part, int) and not part <= bound:
+                continue
+            gaps = self._gaps(
+                program.steps[max(0, depth) :], level.joined, self.graph.carried(bound), at_least=min(size, 1)
+            )
+            if gaps is not None:
+                demand = self.demands.setdefault((key, others), len(self.demands))
+                return Site(demand, depth, size, level.joined, gaps)
+        return None
+
+    def _gaps(
+        self, steps: tuple[Step, ...], within: Node, known: frozenset[int], at_least: int
+    ) -> tuple[Gap, ...] | None:
+        """What these steps store within a producer; None if too little is known to say where in a state it is missing.
+
+        ``at_least`` so many classes of the state's key. A whole producer that sleeps may leave a gap everywhere.
+        """
+        gaps = []
+        for step in steps:
+            if step.stores is not None and step.stores <= within:
+                key = self.programs.keys[step.stores]
+                classes = tuple(c for c in key if c in known)
+                if not key or len(classes) < at_least:
+                    return None
+                gaps.append((step.stores, classes))
+        return tuple(gaps)
+
+
+def _path(tree: Tree, stream: int) -> list[tuple[Node, Node]]:
+    """(What a stream's tuples have joined, what they meet) at every join above its leaf, from the bottom up."""
+    if not isinstance(tree, Join):
+        return []
+    child, other = (tree.left, tree.right) if stream in tree.left.node else (tree.right, tree.left)
+    return [*_path(child, stream), (child.node, other.node)]
