@@ -24,9 +24,9 @@ from thalweg.experiments.jisc.driving import Lap, Laps
 from thalweg.experiments.jisc.workloads import Tuples
 from thalweg.experiments.jit.workloads import Clique
 from thalweg.experiments.timing import one_core
+from thalweg.options import Production
 
 Method = Literal["nested loops", "hash"]
-Production = Literal["push", "jit", "auto"]
 
 _LOOKS = 20
 """Looks into the stores per window."""
