@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from thalweg.engine.join import JoinEngine, StoreSize
+from thalweg.engine.join import JoinEngine
 from thalweg.experiments import answers
 from thalweg.experiments.experiment import Report, Row
 from thalweg.experiments.jisc.driving import Lap, Laps
@@ -56,28 +56,34 @@ CONTENDERS = {contender.name: contender for contender in (*LOOPS, *HASH)}
 
 @dataclass(slots=True)
 class Peaks:
-    """The most that windows and states held at any look.
+    """The most that an engine held at any look.
 
-    A state's bytes are those of its entries, its hash heads and what it remembers of its keys, those that are suspended
-    included.
+    A state's bytes are those of its entries, its hash heads and the status of its keys, a window's those of its tuples
+    and access paths. The rest is what feedback remembers.
     """
 
-    window_bytes: int = 0
+    all_bytes: int = 0
     state_bytes: int = 0
     state_entries: int = 0
+    window_bytes: int = 0
+    feedback_bytes: int = 0
 
-    def look(self, sizes: Iterable[StoreSize]) -> None:
-        sizes = list(sizes)
+    def look(self, engine: JoinEngine) -> None:
+        sizes, used = engine.sizes(), engine.bytes_used
         states = [size for size in sizes if len(size.node) > 1]
-        self.window_bytes = max(self.window_bytes, sum(size.bytes for size in sizes if len(size.node) == 1))
+        self.all_bytes = max(self.all_bytes, used)
         self.state_bytes = max(self.state_bytes, sum(size.bytes for size in states))
         self.state_entries = max(self.state_entries, sum(size.tuples for size in states))
+        self.window_bytes = max(self.window_bytes, sum(size.bytes for size in sizes if len(size.node) == 1))
+        self.feedback_bytes = max(self.feedback_bytes, used - sum(size.bytes for size in sizes))
 
     def columns(self) -> Row:
         return {
+            "peak_bytes": self.all_bytes,
             "peak_state_bytes": self.state_bytes,
             "peak_state_entries": self.state_entries,
             "peak_window_bytes": self.window_bytes,
+            "peak_feedback_bytes": self.feedback_bytes,
         }
 
 
@@ -104,7 +110,7 @@ class Course:
         for cut in self.cuts(_LOOKS)[1:]:
             seconds += ride.to(cut)
             if peaks is not None:
-                peaks.look(ride.engine.sizes())
+                peaks.look(ride.engine)
         return Lap(seconds, ride.work, ride.found)
 
     def drive_side_by_side(self, names: Sequence[str], rounds: int, report: Report) -> dict[str, Laps]:

@@ -122,6 +122,7 @@ def _rows(part: str, clique: Clique, point: Point) -> list[Row]:
                 "times_less_cpu": rounded(push.seconds / outcome.seconds),
                 "times_fewer_candidates": rounded(_times_fewer(push.candidates, outcome.candidates)),
                 "times_less_state": rounded(push.peaks.state_bytes / outcome.peaks.state_bytes),
+                "times_less_memory": rounded(push.peaks.all_bytes / outcome.peaks.all_bytes),
             }
         )
     return rows
@@ -147,6 +148,7 @@ def _of_bushy_plans(defaults: Point) -> list[Claim]:
     return [
         at_least("bushy defaults, nested loops: push / jit, candidates", _gain(defaults), 10),
         at_most("bushy defaults, nested loops: jit / push, peak bytes of states", _state(defaults), 0.5),
+        below("bushy defaults, nested loops: jit / push, peak bytes in all", _memory(defaults), 1),
         at_most("bushy defaults, hash: jit / push, intermediate results", fewer, 0.7),
     ]
 
@@ -166,6 +168,10 @@ def _gain(point: Point) -> float:
 
 def _state(point: Point) -> float:
     return point[JIT_LOOPS].peaks.state_bytes / point[PUSH_LOOPS].peaks.state_bytes
+
+
+def _memory(point: Point) -> float:
+    return point[JIT_LOOPS].peaks.all_bytes / point[PUSH_LOOPS].peaks.all_bytes
 
 
 def _times_fewer(push: int, other: int) -> float:
