@@ -3,9 +3,10 @@ from dataclasses import replace
 import pytest
 
 from tests.plan.random_worlds import all_keepings, all_trees, random_graph, random_statistics, seeded
-from thalweg.plan.cost import Costs, half_way, join_cost, plan_cost, productivity
+from thalweg.plan.cost import Costs, half_way, join_cost, productivity
 from thalweg.plan.estimator import Estimator, TreeEstimator, splits_of, streams_of
 from thalweg.plan.join_graph import JoinGraph
+from thalweg.plan.plan_cost import plan_cost
 from thalweg.plan.statistics import Statistics
 from thalweg.plan.tree import Leaf, LinearPlan, TreePlan, left_deep
 
@@ -146,6 +147,22 @@ def test_the_constants_fit_the_measured_m_joins(streams: int, measured: float) -
     m_join = TreePlan(left_deep(range(streams)))
     assert 1e9 / plan_cost(m_join, graph, known).per_tuple == pytest.approx(measured, rel=0.2)
     assert plan_cost(m_join.keeping_all(), graph, known).per_tuple > 2 * plan_cost(m_join, graph, known).per_tuple
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_steps_find_what_the_statistics_say(seed: int) -> None:
+    rng = seeded(seed)
+    graph = random_graph(rng, 5)
+    known = random_statistics(rng, graph)
+    plan = TreePlan(rng.choice(list(all_trees(range(5)))))
+    for cost in (plan_cost(plan, graph, known), plan_cost(plan.keeping_all(), graph, known)):
+        for head in cost.heads:
+            bound = frozenset((head.stream,))
+            for step in head.steps:
+                target = step.step.target
+                expected = known.candidates(graph, bound, target, step.step.key), known.matches(graph, bound, target)
+                assert (step.candidates / step.probes, step.matches / step.probes) == pytest.approx(expected)
+                bound |= target
 
 
 # The same again, fast.

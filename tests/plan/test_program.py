@@ -36,7 +36,7 @@ def test_a_pipeline_probes_siblings_and_stores_on_the_way_up() -> None:
     ]
     assert [step.stores for step in programs.heads[0].steps] == [frozenset({0, 1}), frozenset({0, 1, 2}), None]
     assert programs.keys == {frozenset({0, 1}): (0,), frozenset({0, 1, 2}): (0,)}
-    assert targets(programs.completions[frozenset({0, 1, 2})]) == [[0, 1], [2]]
+    assert targets(programs.completions[frozenset({0, 1, 2})]) == [[2], [0, 1]]  # no tuple of it, no completion
 
 
 def test_a_tree_that_keeps_nothing_is_an_m_join() -> None:
@@ -84,7 +84,7 @@ def _all(programs: Programs) -> list[Program]:
 
 def test_the_rank_orders_the_parts_of_what_is_not_kept() -> None:
     plan = parse_plan("((A B) C) D", "ABCD")
-    prefer_high: Rank = lambda _bound, tree: -max(tree.node)  # noqa: E731
+    prefer_high: Rank = lambda _bound, target: -max(target)  # noqa: E731
     assert targets(compile_programs(plan, ONE_CLASS, prefer_high).heads[3]) == [[2], [1], [0]]
     assert targets(compile_programs(plan, ONE_CLASS).heads[3]) == [[0], [1], [2]]
 

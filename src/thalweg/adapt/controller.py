@@ -33,9 +33,9 @@ from thalweg.adapt.weighing import Prices, drift, transition_price
 from thalweg.cql.query import Query
 from thalweg.engine.bucket import Bucket
 from thalweg.options import Adaptivity, States
-from thalweg.plan.cost import plan_cost, programs_cost
 from thalweg.plan.estimator import clearly_less
 from thalweg.plan.join_graph import JoinGraph
+from thalweg.plan.plan_cost import plan_cost, programs_cost
 from thalweg.plan.plan_json import plan_from_json, plan_to_json, statistics_from_json, statistics_to_json
 from thalweg.plan.program import Programs, Rank, compile_programs
 from thalweg.plan.search import choose_plan, rank

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from thalweg.plan.cost import DEFAULT_COSTS, Costs, PlanCost
+from thalweg.plan.cost import DEFAULT_COSTS, Costs
 from thalweg.plan.join_graph import JoinGraph
+from thalweg.plan.plan_cost import PlanCost
 from thalweg.plan.statistics import Statistics
 from thalweg.plan.transition import classify
 from thalweg.plan.tree import Plan

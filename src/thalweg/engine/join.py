@@ -38,6 +38,8 @@ _OUTPUT_BLOCK = 1 << 15
 """Results per block: large enough that taking a block costs nothing, small enough for the cache."""
 _STRETCH = 1 << 13
 """Tuples between two looks at the incomplete states: a look costs some microseconds."""
+_PATIENCE = 256
+"""Tuples of a window that show whether it has far more absent keys than are looked for."""
 _FEW_KEYS = 16
 """So few absent keys are completed at once, however few are live: cheaper than looking again."""
 
@@ -209,6 +211,7 @@ class JoinEngine:
         self._deaths = np.empty((0, 3), np.int64)
         self._counters = np.zeros(k.COUNTERS, np.int64)
         self._tally = np.zeros(fb.TALLIES, np.int64)
+        self._come = np.zeros(n, np.int64)
         for stream, layout in enumerate(self.layouts):
             self._streams[stream, k.S_PREFIX] = layout.width
             self._streams[stream, k.S_LIFETIME] = layout.lifetime
@@ -775,8 +778,17 @@ class JoinEngine:
         k.relink(self._memory.words, self._tables, index)
 
     def _make_room_for_keys(self, index: int) -> None:
-        """Forget keys that nothing has any more; double the directory if it stays more than a quarter full."""
+        """Give a directory room for as many keys as its state can have; later, forget those that nothing has any more.
+
+        If a directory of that size stays more than a quarter full all the same, it is doubled.
+        """
         slots = int(self._states[index, k.N_DIRECTORY_MASK]) + 1
+        enough = self._slots_enough(index)
+        if slots < enough and self._may_grow((enough - slots) * DIRECTORY_FIELDS):
+            old, directory = int(self._states[index, k.N_DIRECTORY]), self._memory.allocate(enough * DIRECTORY_FIELDS)
+            k.move_keys(self._memory.words, self._tables, index, directory, enough - 1)
+            self._memory.free(old, slots * DIRECTORY_FIELDS)
+            return
         self._sweep(index)
         self._renew_keys(index, slots)
         if 4 * (self._states[index, k.N_LIVE] + 1) > slots:
@@ -784,6 +796,11 @@ class JoinEngine:
                 self._evict(index, int(self._states[index, k.N_COUNT]) // 2, slots)
             if 4 * (self._states[index, k.N_LIVE] + 1) > slots:
                 self._renew_keys(index, 2 * slots)
+
+    def _slots_enough(self, index: int) -> int:
+        """Slots for the keys that a base window below can have: to move them at every doubling would cost too much."""
+        carrier = self._carrier(index)
+        return 0 if carrier is None else 2 << self.held(carrier[0]).bit_length()
 
     def _renew_keys(self, index: int, slots: int) -> None:
         """Move the live keys of a state to a directory of so many slots, without those that nothing has any more."""
@@ -910,12 +927,13 @@ class JoinEngine:
         completed before.
 
         When everything has left that window which was there at the transition, nothing old is missing any more, but
-        new keys are still absent until something probes them. Then each look completes what it finds, as many
-        keys as tuples came meanwhile, so that before long none is left.
+        new keys are still absent until something probes them. Then each look completes some of those that it finds,
+        twice as many as tuples came into the window meanwhile, so that in the time of another window none is left.
 
         Keys that no single stream carries are not looked for: such a state stays as it is, and so does one whose cold
         keys were made absent for want of memory.
         """
+        came, self._come = self._streams[:, k.S_NEXT] - self._come, self._streams[:, k.S_NEXT].copy()
         begun = np.flatnonzero(self._states[:, k.N_LIVE] > 0).tolist()
         for index in sorted(begun, key=lambda i: len(self._nodes[i])):
             row = self._states[index]
@@ -926,11 +944,12 @@ class JoinEngine:
             live, is_renewed = int(row[k.N_LIVE]), self._is_renewed(carrier[0], int(row[k.N_BORN]))
             if live < row[k.N_CHECK] and not is_renewed:
                 continue
-            most = max(_next_check(live) - live, _STRETCH if is_renewed else 0)
-            codes = self._absent_keys(index, *carrier, most + 1)
-            if is_renewed or len(codes) <= most:
+            most = max(_next_check(live) - live, 2 * int(came[carrier[0]]) if is_renewed else 0)
+            codes = self._absent_keys(index, *carrier, most + 1, 0 if is_renewed else _PATIENCE)
+            is_last = codes is not None and len(codes) <= most
+            if codes is not None and (is_renewed or is_last):
                 self._complete_keys(index, codes)
-            if len(codes) > most:
+            if not is_last:
                 row[k.N_CHECK] = _next_check(live)
             elif row[k.N_BORN] < FOREVER:  # unless the memory for it ran out meanwhile
                 self._close_directory(row)
@@ -953,12 +972,14 @@ class JoinEngine:
         stream = min(streams, key=self.held)
         return stream, np.array([self.layouts[stream].codes[c] for c in classes], np.int64)
 
-    def _absent_keys(self, index: int, stream: int, fields: k.Int64s, most: int) -> k.Int64s:
-        """The codes of keys in a base window that the state has not live, up to so many."""
+    def _absent_keys(self, index: int, stream: int, fields: k.Int64s, most: int, patience: int) -> k.Int64s | None:
+        """The codes of keys in a base window that the state has not live, up to so many; None: seemingly far more."""
         found = np.empty((most, 1 + len(fields)), np.int64)
         places = np.zeros(2 << most.bit_length(), np.int64)
-        count = k.absent_keys(self._memory.words, self._tables, index, stream, fields, self.watermark, found, places)
-        return found[:count, 1:].copy()
+        count = k.absent_keys(
+            self._memory.words, self._tables, index, stream, fields, self.watermark, found, places, patience
+        )
+        return None if count < 0 else found[:count, 1:].copy()
 
     def _complete_keys(self, index: int, codes: k.Int64s) -> None:
         """Complete the keys with these codes, all at once."""

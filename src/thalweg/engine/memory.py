@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import mmap
 import os
+import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar, Protocol
 
@@ -19,6 +21,13 @@ import numpy as np
 
 from thalweg.engine.kernels.join import Float64s, Int64s
 from thalweg.engine.parts import new_part
+
+_NO_RESERVE = 0x4000
+"""Linux's MAP_NORESERVE, which Python names from 3.13 on."""
+
+
+_SMALL = 1 << 22
+"""Bytes in pages of the usual size: a small join is not to take up large ones."""
 
 
 class Arena(Protocol):
@@ -31,15 +40,38 @@ class Arena(Protocol):
 
 
 class HeapArena:
-    """Words of this process alone."""
+    """Words of this process alone.
+
+    Addresses are reserved for as much as the machine has, where it lets us; so growing copies nothing, and a join does
+    not stall, whatever its windows hold, because something needs room. What nobody has written takes up nothing.
+    """
 
     def __init__(self, count: int) -> None:
-        self.words: Int64s = np.zeros(count, np.int64)
+        self._reserved = _reserved_words()
+        self.words: Int64s = self._reserved[:count]
+        self.grow(count)
 
     def grow(self, count: int) -> None:
+        if count <= len(self._reserved):
+            self.words = self._reserved[:count]
+            return
         grown = np.zeros(count, np.int64)
         grown[: len(self.words)] = self.words
         self.words = grown
+
+
+def _reserved_words() -> Int64s:
+    """Zeros without pages, as many as the machine has memory for; none where the system does not give any away."""
+    if sys.platform != "linux":
+        return np.zeros(0, np.int64)
+    size = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    try:
+        region = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE)
+    except OSError:  # addresses, or promises of memory, are limited
+        return np.zeros(0, np.int64)
+    with suppress(OSError):  # a hint: as numpy does for large arrays, and for those alone
+        region.madvise(mmap.MADV_HUGEPAGE, _SMALL, size - _SMALL)
+    return np.frombuffer(region, np.int64)
 
 
 class MappedArena:

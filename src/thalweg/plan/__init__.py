@@ -6,9 +6,10 @@ Read in this order: :mod:`~thalweg.plan.tree` (what a plan is), :mod:`~thalweg.p
 :mod:`~thalweg.plan.explain`.
 """
 
-from thalweg.plan.cost import Costs, PlanCost, plan_cost
+from thalweg.plan.cost import Costs
 from thalweg.plan.explain import explain_json, explain_text
 from thalweg.plan.join_graph import JoinGraph
+from thalweg.plan.plan_cost import PlanCost, plan_cost
 from thalweg.plan.program import Programs, compile_programs
 from thalweg.plan.sampling import StreamSample
 from thalweg.plan.search import choose_plan, choose_states, rank, resolve_plan

@@ -3,25 +3,16 @@
 Kang et al. (restated in JAQPOT's appendix A) charge a join, per unit of time, what its
 two half-way joins do: every arriving tuple *probes* the partner's state, is *inserted*
 into its own and *purges* what it displaces. :func:`half_way` and :func:`join_cost` are
-that model as printed. :func:`plan_cost` applies it to what really runs, the probe program
-of each head stream: per second, as many tuples as arrive enter it, and every step
-multiplies them by the partners they find.
+that model as printed; :mod:`thalweg.plan.plan_cost` applies it to what really runs.
 
 The balance of the constants is the reverse of the paper's: in compiled code a probe is
-cheap and a stored entry is not (:class:`Costs`). Completions of absent keys cost nothing here:
-in a steady state every key that is asked for is live.
+cheap and a stored entry is not (:class:`Costs`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
-
-from thalweg.plan.join_graph import JoinGraph
-from thalweg.plan.program import Program, Programs, Rank, Step, compile_programs
-from thalweg.plan.statistics import Statistics
-from thalweg.plan.tree import Node, Plan, Tree
 
 Method = Literal["hash", "nested loop"]
 
@@ -142,168 +133,14 @@ def join_cost(
     return sum(direction.total for direction in directions)
 
 
-@dataclass(frozen=True, slots=True)
-class StepCost:
-    """What one step of a program does per second.
-
-    Attributes:
-        step: the step.
-        probes: combinations that arrive at it.
-        candidates: entries that these probes visit.
-        matches: combinations that leave it.
-        probing, storing: its work.
-        lookups: the part of ``probing`` that finds chains; the rest visits candidates.
-
-    """
-
-    step: Step
-    probes: float
-    candidates: float
-    matches: float
-    probing: float
-    storing: float
-    lookups: float
-
-    @property
-    def method(self) -> Method:
-        return method_of(self.step)
-
-    @property
-    def total(self) -> float:
-        return self.probing + self.storing
-
-
-@dataclass(frozen=True, slots=True)
-class HeadCost:
-    """What the tuples of one head stream cost per second, from arrival to results."""
-
-    stream: int
-    rate: float
-    base: float
-    steps: tuple[StepCost, ...]
-    results: float
-
-    @property
-    def total(self) -> float:
-        return self.base + sum(step.total for step in self.steps) + self.results
-
-
-@dataclass(frozen=True, slots=True)
-class PlanCost:
-    """What a plan costs per second, by head stream and step."""
-
-    heads: tuple[HeadCost, ...]
-
-    @property
-    def total(self) -> float:
-        """Nanoseconds of work per second."""
-        return sum(head.total for head in self.heads)
-
-    @property
-    def per_tuple(self) -> float:
-        """Nanoseconds of work per tuple that arrives."""
-        return self.total / sum(head.rate for head in self.heads)
-
-    @property
-    def storing(self) -> float:
-        """The part of the total that is spent on keeping intermediate states."""
-        return sum(step.storing for step in self.steps())
-
-    def steps(self) -> Iterator[StepCost]:
-        for head in self.heads:
-            yield from head.steps
-
-
-def plan_cost(plan: Plan, graph: JoinGraph, statistics: Statistics, costs: Costs = DEFAULT_COSTS) -> PlanCost:
-    """What the probe programs of a plan cost.
-
-    >>> from thalweg.plan.tree import parse_plan
-    >>> graph = JoinGraph(2, classes=(frozenset({0, 1}),))
-    >>> known = Statistics((1000.0, 1000.0), (500.0, 500.0), ({0: 500.0, 1: 500.0},))
-    >>> round(plan_cost(parse_plan("A B", "AB"), graph, known).per_tuple, 6)
-    81.0
-    """
-    return programs_cost(compile_programs(plan, graph, growth_rank(graph, statistics, costs)), graph, statistics, costs)
-
-
-def programs_cost(
-    programs: Programs, graph: JoinGraph, statistics: Statistics, costs: Costs = DEFAULT_COSTS
-) -> PlanCost:
-    """What programs cost under statistics that may be others than those they were compiled for."""
-    return PlanCost(tuple(_head_cost(s, p, graph, statistics, costs) for s, p in enumerate(programs.heads)))
-
-
-def _head_cost(stream: int, program: Program, graph: JoinGraph, statistics: Statistics, costs: Costs) -> HeadCost:
-    bound: Node = program.head
-    flow = rate = statistics.rates[stream]
-    steps: list[StepCost] = []
-    for step in program.steps:
-        steps.append(_step_cost(step, bound, flow, graph, statistics, costs))
-        flow = steps[-1].matches
-        bound |= step.target
-    return HeadCost(stream, rate, rate * costs.base, tuple(steps), flow * costs.result)
-
-
-def _step_cost(
-    step: Step, bound: Node, flow: float, graph: JoinGraph, statistics: Statistics, costs: Costs
-) -> StepCost:
-    candidates = statistics.candidates(graph, bound, step.target, step.key)
-    matches = flow * statistics.matches(graph, bound, step.target)
-    compared = len(step.checks) + len(step.thetas)
-    again = len(step.target) == 1 and looked_up_before(graph, bound, step.key)
-    method = method_of(step)
-    return StepCost(
-        step,
-        probes=flow,
-        candidates=flow * candidates,
-        matches=matches,
-        probing=flow * costs.search(candidates, compared, method, again=again),
-        storing=matches * costs.store if step.stores is not None else 0.0,
-        lookups=flow * costs.search(0.0, compared, method, again=again),
-    )
-
-
-def method_of(step: Step) -> Method:
-    return "hash" if step.key else "nested loop"
-
-
-def growth_rank(graph: JoinGraph, statistics: Statistics, costs: Costs = DEFAULT_COSTS) -> Rank:
-    """The order in which the parts of a subtree that is not kept are probed.
-
-    By growth per unit of work, ``(matches - 1) / cost``: of two steps that do not depend on
-    one another, the one with the lesser rank is cheaper to take first. Where nothing is bound
-    yet (a completion), the smaller part goes first.
-    """
-    known: dict[tuple[Node, Node], float] = {}
-
-    def rank(bound: Node, tree: Tree) -> float:
-        target = tree.node
-        if (bound, target) not in known:
-            known[bound, target] = _rank(bound, target)
-        return known[bound, target]
-
-    def _rank(bound: Node, target: Node) -> float:
-        if not bound:
-            return statistics.size(graph, target)
-        key = graph.connecting(bound, target)
-        candidates = statistics.candidates(graph, bound, target, key)
-        thetas = len(graph.thetas_completed(bound, target))
-        again = len(target) == 1 and looked_up_before(graph, bound, key)
-        compared = comparisons(key, key) + thetas
-        work = costs.search(candidates, compared, "hash" if key else "nested loop", again=again)
-        return growth_per_work(statistics.matches(graph, bound, target), work)
-
-    return rank
-
-
 def growth_per_work(growth: float, work: float) -> float:
-    """The rank of a step, rounded, so that equally good steps are ordered by stream and not by the noise of floats."""
-    return float(f"{(growth - 1) / max(work, 1e-9):.9g}")
+    """The rank of a step."""
+    return rounded((growth - 1) / max(work, 1e-9))
 
 
-def looked_up_before(graph: JoinGraph, bound: Node, key: tuple[int, ...]) -> bool:
-    """Whether the streams bound so far met by these classes, so that their key was already looked up."""
-    return all(len(graph.classes[cls] & bound) > 1 for cls in key)
+def rounded(rank: float) -> float:
+    """Equally good steps are ordered by stream, not by the noise of floats."""
+    return float(f"{rank:.9g}")
 
 
 def comparisons(key: tuple[int, ...], shared: tuple[int, ...]) -> int:

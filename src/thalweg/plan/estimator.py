@@ -1,8 +1,7 @@
-"""The cost model again, fast: what the plan search asks thousands of times.
+"""What sets of streams cost to join, fast: the plan search asks thousands of times.
 
-Says the same as :mod:`thalweg.plan.statistics` and :func:`thalweg.plan.cost.plan_cost`
-(a test holds the two together) with sets of streams as bit masks and everything that
-belongs to a set remembered. Two facts make it fast:
+Says the same as :mod:`thalweg.plan.statistics` (a test holds the two together) with sets of streams as bit masks
+and everything that belongs to a set remembered. Two facts make it fast:
 
 - An estimate belongs to a set of streams. So the growth of a step is a quotient of two
   sizes, kept as logarithms, whatever the number of predicates between its sides.
@@ -17,7 +16,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from thalweg.plan.cost import Costs, comparisons, growth_per_work
+from thalweg.plan.cost import Costs, comparisons, growth_per_work, rounded
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.statistics import Statistics, exponential
 from thalweg.plan.tree import Join, Leaf, Node, Tree, joins
@@ -167,15 +166,24 @@ class Estimator:
         if known is None:
             a, b, both = self._set(bound), self._set(target), self._set(bound | target)
             candidates = exponential(both.log_size - a.log_size - (both.log_thetas - a.log_thetas - b.log_thetas))
-            shared = (a.carried & b.carried).bit_count()
-            compared = (shared if shared > 1 else 0) + both.thetas - a.thetas - b.thetas
-            again = target & (target - 1) == 0 and self._looked_up_before(bound, a.carried & b.carried)
-            work = self.costs.search(candidates, compared, "hash" if shared else "nested loop", again=again)
+            key = tuple(streams_of(a.carried & b.carried))
+            compared = comparisons(key, key) + both.thetas - a.thetas - b.thetas
+            again = target & (target - 1) == 0 and self.looked_up_before(bound, key)
+            work = self.costs.search(candidates, compared, "hash" if key else "nested loop", again=again)
             known = self._probes[bound, target] = (work, exponential(both.log_size - a.log_size))
         return known
 
-    def _looked_up_before(self, bound: int, key: int) -> bool:
-        return all((self._classes[cls] & bound).bit_count() > 1 for cls in streams_of(key))
+    def looked_up_before(self, bound: int, key: tuple[int, ...]) -> bool:
+        """Whether the streams bound so far met by these classes, so that their key was already looked up."""
+        return all((self._classes[cls] & bound).bit_count() > 1 for cls in key)
+
+    def candidates(self, key: tuple[int, ...], bound: int, target: int) -> float:
+        """How many entries of ``target`` a lookup by this key visits; without a key, all."""
+        logarithm = self._set(target).log_size
+        for cls in key:
+            joint = self._log_agreement(cls, bound | target)
+            logarithm += joint - self._log_agreement(cls, bound) - self._log_agreement(cls, target)
+        return exponential(logarithm)
 
     def probe_by(self, key: tuple[int, ...], bound: int, target: int) -> float:
         """The work of such a lookup by the given key of a state, if that is not all they share."""
@@ -183,12 +191,8 @@ class Estimator:
         if key == shared:
             return self.probe(bound, target)[0]
         a, b, both = self._set(bound), self._set(target), self._set(bound | target)
-        log_candidates = b.log_size
-        for cls in key:
-            joint = self._log_agreement(cls, bound | target)
-            log_candidates += joint - self._log_agreement(cls, bound) - self._log_agreement(cls, target)
         compared = comparisons(key, shared) + both.thetas - a.thetas - b.thetas
-        return self.costs.search(exponential(log_candidates), compared, "hash" if key else "nested loop")
+        return self.costs.search(self.candidates(key, bound, target), compared, "hash" if key else "nested loop")
 
     def join(self, left: int, right: int) -> float:
         """The work of a join both of whose sides are states or base windows."""
@@ -224,10 +228,16 @@ class Estimator:
         """What is connected goes first, then what has the lesser rank, then by stream."""
         known = self._preferences.get((bound, item))
         if known is None:
-            work, growth = self.probe(bound, item)
-            known = (not self.connected(bound, item), growth_per_work(growth, work), item & -item)
+            known = (not self.connected(bound, item), self.rank(bound, item), item & -item)
             self._preferences[bound, item] = known
         return known
+
+    def rank(self, bound: int, item: int) -> float:
+        """How much a combination over ``bound`` grows per work by binding this; of what is bound first, its size."""
+        if not bound:
+            return rounded(exponential(self._set(item).log_size))
+        work, growth = self.probe(bound, item)
+        return growth_per_work(growth, work)
 
 
 class TreeEstimator:

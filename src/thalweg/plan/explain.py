@@ -11,7 +11,7 @@ from thalweg.cql.durations import format_interval
 from thalweg.cql.query import Query, RangeWindow, StreamRef, Window
 from thalweg.cql.rendering import render
 from thalweg.cql.types import describe
-from thalweg.plan.cost import DEFAULT_COSTS, Costs, PlanCost, StepCost, plan_cost
+from thalweg.plan.cost import DEFAULT_COSTS, Costs
 from thalweg.plan.difference import AnyPlan, DifferencePlan, format_any
 from thalweg.plan.estimator import Estimator, TreeEstimator, splits_of, streams_of
 from thalweg.plan.explain_text import lay_out
@@ -19,6 +19,7 @@ from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.names import aggregate_text, class_names, class_text, output_text, theta_text
 from thalweg.plan.partitioning import Partitioning
 from thalweg.plan.partitioning import describe as describe_partitioning
+from thalweg.plan.plan_cost import PlanCost, StepCost, plan_cost
 from thalweg.plan.search import choose_plan
 from thalweg.plan.statistics import Statistics
 from thalweg.plan.tree import Leaf, Node, Plan, Tree, TreePlan, format_node, format_plan

@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.tree import Join, Leaf, LinearPlan, Node, Plan, Tree, TreePlan, joins
 
-Rank = Callable[[Node, Tree], float]
-"""How much a partial result over these streams grows by joining this subtree: the least goes first."""
+Rank = Callable[[Node, Node], float]
+"""How much a partial result over these streams grows by joining those: the least goes first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def compile_programs(
     >>> [[sorted(step.target) for step in program.steps] for program in compile_programs(plan, graph).heads]
     [[[1], [2]], [[0], [2]], [[0, 1]]]
     """
-    return _Compiler(graph, plan, rank or (lambda _bound, _tree: 0.0), loops=nested_loops).compile(fills=fills)
+    return _Compiler(graph, plan, rank or (lambda _bound, _target: 0.0), loops=nested_loops).compile(fills=fills)
 
 
 def expand_leaves(graph: JoinGraph, given: frozenset[int], streams: Sequence[int]) -> Program:
@@ -109,9 +109,13 @@ def expand_leaves(graph: JoinGraph, given: frozenset[int], streams: Sequence[int
     >>> [(sorted(step.target), step.key) for step in expand_leaves(graph, frozenset({0}), (1, 2)).steps]
     [([1], (0,)), ([2], (1,))]
     """
-    compiler = _Compiler(graph, LinearPlan(()), lambda _bound, _tree: 0.0, loops=False)
+    compiler = _Compiler(graph, LinearPlan(()), lambda _bound, _target: 0.0, loops=False)
     steps = compiler.expand(frozenset(), given, [Leaf(stream) for stream in streams])
     return Program(frozenset(streams), tuple(steps), tuple(sorted(given)))
+
+
+_Preference = tuple[bool, float, int, list[int]]
+"""The least is probed first."""
 
 
 class _Compiler:
@@ -121,6 +125,10 @@ class _Compiler:
         self.rank = rank
         self.loops = loops
         self.keys: dict[Node, tuple[int, ...]] = {}
+        # A join derives its node from all that is below it, and all streams below it climb alike from there on.
+        self._nodes: dict[int, Node] = {}
+        self._carried: dict[Node, frozenset[int]] = {}
+        self._ways_up: dict[tuple[int, bool], list[Step]] = {}
         if isinstance(plan, TreePlan):
             self._find_keys(plan.tree, plan.kept)
 
@@ -128,9 +136,24 @@ class _Compiler:
         """A state is probed by what connects it with its sibling."""
         if isinstance(tree, Join):
             for child, sibling in ((tree.left, tree.right), (tree.right, tree.left)):
-                if isinstance(child, Join) and child.node in kept:
-                    self.keys[child.node] = self.graph.connecting(child.node, sibling.node)
+                if isinstance(child, Join) and self._node(child) in kept:
+                    shared = self._carried_by(self._node(child)) & self._carried_by(self._node(sibling))
+                    self.keys[self._node(child)] = tuple(sorted(shared))
                 self._find_keys(child, kept)
+
+    def _node(self, tree: Tree) -> Node:
+        if isinstance(tree, Leaf):
+            return tree.node
+        known = self._nodes.get(id(tree))
+        if known is None:
+            known = self._nodes[id(tree)] = self._node(tree.left) | self._node(tree.right)
+        return known
+
+    def _carried_by(self, node: Node) -> frozenset[int]:
+        known = self._carried.get(node)
+        if known is None:
+            known = self._carried[node] = self.graph.carried(node)
+        return known
 
     def compile(self, *, fills: bool) -> Programs:
         if not isinstance(self.plan, TreePlan):
@@ -138,75 +161,101 @@ class _Compiler:
             return Programs(heads, {}, {}, {})
         tree = self.plan.tree
         heads = tuple(self._climb(tree, stream) for stream in range(self.graph.streams))
-        kept = [join for join in joins(tree) if join.node in self.keys]
-        completions = {join.node: self._completion(join) for join in kept}
-        return Programs(heads, completions, self.keys, {join.node: self._fill(join) for join in kept} if fills else {})
+        kept = [join for join in joins(tree) if self._node(join) in self.keys]
+        completions = {self._node(join): self._completion(join) for join in kept}
+        fillings = {self._node(join): self._fill(join) for join in kept} if fills else {}
+        return Programs(heads, completions, self.keys, fillings)
 
     def _linear(self, head: int, order: Sequence[int]) -> Program:
         start = frozenset((head,))
         bound, steps = start, []
         for stream in order:
-            steps.append(self._step(bound, self.graph.carried(bound), frozenset((stream,))))
+            steps.append(self._step(bound, self._carried_by(bound), frozenset((stream,))))
             bound |= steps[-1].target
         return Program(start, tuple(steps))
 
     def _climb(self, tree: Tree, stream: int) -> Program:
         """From the leaf to the root: join with the sibling, store in the parent's state."""
-        bound = frozenset((stream,))
         steps: list[Step] = []
-        for join in reversed(_path(tree, stream)):
-            sibling = join.right if stream in join.left.node else join.left
-            steps += self.expand(bound, self.graph.carried(bound), [sibling])
-            bound = join.node
-            if bound in self.keys:
-                steps[-1] = _storing(steps[-1], bound)
+        for join in reversed(self._path(tree, stream)):
+            steps += self._way_up(join, from_left=stream in self._node(join.left))
         return Program(frozenset((stream,)), tuple(steps))
 
+    def _path(self, tree: Tree, stream: int) -> list[Join]:
+        """The joins above a stream's leaf, from the root down."""
+        path: list[Join] = []
+        while isinstance(tree, Join):
+            path.append(tree)
+            tree = tree.left if stream in self._node(tree.left) else tree.right
+        return path
+
+    def _way_up(self, join: Join, *, from_left: bool) -> list[Step]:
+        known = self._ways_up.get((id(join), from_left))
+        if known is None:
+            child, sibling = (join.left, join.right) if from_left else (join.right, join.left)
+            bound = self._node(child)
+            known = self.expand(bound, self._carried_by(bound), [sibling])
+            if self._node(join) in self.keys:
+                known[-1] = _storing(known[-1], self._node(join))
+            self._ways_up[id(join), from_left] = known
+        return known
+
     def _completion(self, join: Join) -> Program:
-        given = frozenset(self.keys[join.node])
-        steps = self.expand(frozenset(), given, [join.left, join.right])
-        steps[-1] = _storing(steps[-1], join.node)
-        return Program(join.node, tuple(steps), self.keys[join.node])
+        node = self._node(join)
+        steps = self.expand(frozenset(), frozenset(self.keys[node]), [join.left, join.right])
+        steps[-1] = _storing(steps[-1], node)
+        return Program(node, tuple(steps), self.keys[node])
 
     def _fill(self, join: Join) -> Program:
         """What a new tuple of a stream does up to this join, for every tuple in its window and this state alone."""
-        children = sorted((join.left, join.right), key=lambda child: len(child.node))
-        stream = min(children[0].node)
+        children = sorted((join.left, join.right), key=lambda child: len(self._node(child)))
+        stream = min(self._node(children[0]))
         scan = Step(frozenset((stream,)), (), (), (), None)
         steps = [_storing(step, None) for step in self._climb(join, stream).steps]
-        steps[-1] = _storing(steps[-1], join.node)
-        return Program(join.node, (scan, *steps))
+        steps[-1] = _storing(steps[-1], self._node(join))
+        return Program(self._node(join), (scan, *steps))
 
     def expand(self, bound: Node, known: frozenset[int], items: list[Tree]) -> list[Step]:
         """Steps that bind all of ``items``, taking those with a known key first.
 
         ``known``: the classes whose value is known, from ``bound`` or given from outside.
         """
-        items = list(items)
         steps: list[Step] = []
-        while items:
-            if len(items) > 1:  # ranking takes most of the time of a compilation
-                items.sort(key=lambda item: self._preference(bound, known, item))
-            item = items.pop(0)
+        waiting = self._ranked(bound, known, items)
+        while waiting:
+            _, item = waiting.pop(min(range(len(waiting)), key=lambda i: waiting[i][0]))
             if isinstance(item, Join) and not self._usable(known, item):
-                items += [item.left, item.right]
+                waiting += self._ranked(bound, known, [item.left, item.right])
                 continue
-            step = self._step(bound, known, item.node)
-            steps.append(step)
-            bound |= item.node
-            known |= self.graph.carried(item.node)
+            node = self._node(item)
+            steps.append(self._step(bound, known, node))
+            bound |= node
+            known |= self._carried_by(node)
+            waiting = self._ranked(bound, known, [item for _, item in waiting])
         return steps
 
-    def _usable(self, known: frozenset[int], item: Join) -> bool:
-        return item.node in self.keys and known >= frozenset(self.keys[item.node])
+    def _ranked(self, bound: Node, known: frozenset[int], items: Sequence[Tree]) -> list[tuple[_Preference, Tree]]:
+        if len(items) == 1:  # ranking takes most of the time of a compilation
+            return [((False, 0.0, 0, []), items[0])]
+        return [(self._preference(bound, known, item), item) for item in items]
 
-    def _preference(self, bound: Node, known: frozenset[int], item: Tree) -> tuple[bool, float, list[int]]:
-        by_key = bool(known & self.graph.carried(item.node))
-        by_theta = bool(self.graph.thetas_completed(bound, item.node))
-        return (not (by_key or by_theta), self.rank(bound, item), sorted(item.node))
+    def _usable(self, known: frozenset[int], item: Join) -> bool:
+        node = self._node(item)
+        return node in self.keys and known >= frozenset(self.keys[node])
+
+    def _preference(self, bound: Node, known: frozenset[int], item: Tree) -> _Preference:
+        """What is connected goes first, then what grows least.
+
+        Where nothing is bound yet (a completion), of equal parts the one of fewer streams: if it has no entry of the
+        key, the other needs not be completed for it.
+        """
+        node = self._node(item)
+        by_key = bool(known & self._carried_by(node))
+        by_theta = not by_key and bool(self.graph.thetas_completed(bound, node))
+        return (not (by_key or by_theta), self.rank(bound, node), 0 if bound else len(node), sorted(node))
 
     def _step(self, bound: Node, known: frozenset[int], target: Node) -> Step:
-        shared = tuple(sorted(known & self.graph.carried(target)))
+        shared = tuple(sorted(known & self._carried_by(target)))
         key = self.keys[target] if len(target) > 1 else shared
         # One class is compared when candidates are looked up; several only share a hash.
         checks = tuple(c for c in shared if c not in key or len(key) > 1)
@@ -215,11 +264,3 @@ class _Compiler:
 
 def _storing(step: Step, node: Node | None) -> Step:
     return Step(step.target, step.key, step.checks, step.thetas, node, step.loops)
-
-
-def _path(tree: Tree, stream: int) -> list[Join]:
-    """The joins above a stream's leaf, from the root down."""
-    if isinstance(tree, Leaf):
-        return []
-    child = tree.left if stream in tree.left.node else tree.right
-    return [tree, *_path(child, stream)]

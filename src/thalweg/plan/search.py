@@ -20,10 +20,11 @@ from collections.abc import Iterable, Sequence
 
 from thalweg.errors import PlanError
 from thalweg.options import States
-from thalweg.plan.cost import DEFAULT_COSTS, Costs, growth_rank
+from thalweg.plan.cost import DEFAULT_COSTS, Costs
 from thalweg.plan.estimator import Estimator, clearly_less, splits_of, streams_of, tree_of
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.orders import best_linear
+from thalweg.plan.plan_cost import growth_rank
 from thalweg.plan.program import Rank
 from thalweg.plan.state_search import best_kept_tree, best_states
 from thalweg.plan.statistics import Statistics

@@ -145,7 +145,7 @@ def recall(
     return verdict
 
 
-@_jit
+@_inlined
 def remember(
     mem: Int64s,
     following: Int64s,
@@ -182,7 +182,7 @@ def remember(
     return verdict
 
 
-@_jit
+@_inlined
 def leave_gaps(
     mem: Int64s, lists: Int64s, sites: Int64s, gaps: Int64s, tally: Int64s, code: Int64s, site: int, clock: int
 ) -> None:
@@ -210,7 +210,7 @@ def _gap_key(code: Int64s, frame: int, lists: Int64s, start: int, count: int, ki
     return hash_codes(code, frame, lists, start, count) ^ (kind * 0x9E3779B97F4A7C1)
 
 
-@_jit
+@_inlined
 def has_gap(mem: Int64s, lists: Int64s, gaps: Int64s, state: int, code: Int64s, frame: int, since: int) -> bool:
     """Whether entries of a state's key may have been left out after the tuple ``since``."""
     if gaps[state, O_ALL] > since:
@@ -234,7 +234,7 @@ def _bits(key: int, mask: int) -> tuple[int, int]:
     return key & mask, (key >> 29) & mask
 
 
-@_jit
+@_inlined
 def add_to_filter(mem: Int64s, lists: Int64s, filters: Int64s, row: int, word: int) -> None:
     """Take a tuple of the window into a filter."""
     first = filters[row, F_FIELDS]
@@ -248,7 +248,7 @@ def add_to_filter(mem: Int64s, lists: Int64s, filters: Int64s, row: int, word: i
     filters[row, F_ADDED] += 1
 
 
-@_jit
+@_inlined
 def lacks(mem: Int64s, lists: Int64s, demands: Int64s, filters: Int64s, demand: int, code: Int64s) -> bool:
     """Whether a filter says that some window has no tuple with the values of a demand."""
     first = demands[demand, D_PARTNERS]

@@ -45,7 +45,7 @@ from numpy.typing import NDArray
 from thalweg.engine.instants import FOREVER, NEVER
 from thalweg.engine.kernels import eddy as eddies
 from thalweg.engine.kernels import feedback as fb
-from thalweg.engine.kernels.hashing import find, hash_codes, rotate
+from thalweg.engine.kernels.hashing import DIRECTORY_FIELDS, find, hash_codes, rotate
 from thalweg.engine.kernels.prefetch import prefetch
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -155,6 +155,11 @@ class Inbox(NamedTuple):
 
 def _jit(function: _Function) -> _Function:
     return cast("_Function", numba.njit(cache=True, error_model="numpy")(function))
+
+
+def _inlined(function: _Function) -> _Function:
+    """Compiled into its caller: a call would count references to every array, which costs more than most do."""
+    return cast("_Function", numba.njit(cache=True, error_model="numpy", forceinline=True)(function))
 
 
 # Helpers take the arrays they read and nothing more: handing over a tuple of arrays, or a slice of one,
@@ -272,6 +277,28 @@ def _components_alive(mem: Int64s, streams: Int64s, lists: Int64s, entry: int, s
     return True
 
 
+@_inlined
+def _has_no_part(
+    mem: Int64s,
+    streams: Int64s,
+    paths: Int64s,
+    steps: Int64s,
+    programs: Int64s,
+    lists: Int64s,
+    code: Int64s,
+    frame: int,
+    program: int,
+) -> bool:
+    """Whether a completion would find nothing: it begins in a base window that holds no tuple in the key's chain."""
+    step = programs[program, G_FIRST]
+    if steps[step, X_IS_STATE] or steps[step, X_SCAN]:
+        return False
+    key = hash_codes(code, frame, lists, steps[step, X_KEY], steps[step, X_KEY_COUNT])
+    path = steps[step, X_PATH]
+    newest = mem[paths[path, P_HEADS] + (key & paths[path, P_MASK]) * paths[path, P_SPAN]]
+    return newest < streams[steps[step, X_TARGET], S_OLDEST]
+
+
 @_jit
 def _has_entry(
     mem: Int64s, streams: Int64s, states: Int64s, lists: Int64s, target: int, key: int, watermark: int
@@ -301,7 +328,7 @@ def _is_over(mem: Int64s, streams: Int64s, stream: int, word: int, watermark: in
     return lifetime < FOREVER and mem[word + T] + lifetime <= watermark
 
 
-@_jit
+@_inlined
 def _drop_entries(mem: Int64s, states: Int64s, target: int, key: int) -> None:
     """Let the entries of a state's key expire."""
     entry = mem[states[target, N_HEADS] + (key & states[target, N_MASK])]
@@ -312,20 +339,30 @@ def _drop_entries(mem: Int64s, states: Int64s, target: int, key: int) -> None:
         entry = mem[word + ENTRY_LINK]
 
 
-@_jit
+@_inlined
 def _witness(
     mem: Int64s,
     floats: Float64s,
-    tables: Tables,
-    frames: Frames,
+    streams: Int64s,
+    paths: Int64s,
+    steps: Int64s,
+    programs: Int64s,
+    lists: Int64s,
+    thetas: Int64s,
+    integer_offsets: Int64s,
+    float_offsets: Float64s,
+    cursors: Int64s,
+    probed: Int64s,
+    latests: Int64s,
+    expiries: Int64s,
+    bound: Int64s,
+    code: Int64s,
     counters: Int64s,
     program: int,
     frame: int,
     watermark: int,
 ) -> int:
     """Look for a combination of base tuples with the codes in a frame; until when it lasts, NEVER if there is none."""
-    streams, paths, _, steps, programs, lists, thetas, integer_offsets, float_offsets = tables
-    cursors, probed, latests, expiries, bound, code = frames[5:]
     first, count = programs[program, G_FIRST], programs[program, G_STEPS]
     latests[frame, 0], expiries[frame, 0] = watermark, FOREVER
     depth, opens = 0, True
@@ -388,12 +425,24 @@ def _witness(
     return NEVER
 
 
-@_jit
+@_inlined
 def _examine(
     mem: Int64s,
     floats: Float64s,
-    tables: Tables,
-    frames: Frames,
+    streams: Int64s,
+    paths: Int64s,
+    steps: Int64s,
+    programs: Int64s,
+    lists: Int64s,
+    thetas: Int64s,
+    integer_offsets: Int64s,
+    float_offsets: Float64s,
+    cursors: Int64s,
+    probed: Int64s,
+    latests: Int64s,
+    expiries: Int64s,
+    bound: Int64s,
+    code: Int64s,
     demands: Int64s,
     tally: Int64s,
     counters: Int64s,
@@ -403,16 +452,37 @@ def _examine(
     watermark: int,
 ) -> int:
     """Find out whether a demand for the values in frame 0 is met, and remember it at ``word``; the verdict."""
-    frame = frames.program.shape[0] - 1
+    frame = code.shape[0] - 1
     first = demands[demand, fb.D_KEY]
     for i in range(first, first + demands[demand, fb.D_KEY_COUNT]):
-        frames.code[frame, tables.lists[i]] = frames.code[0, tables.lists[i]]
-    until = _witness(mem, floats, tables, frames, counters, demands[demand, fb.D_PROGRAM], frame, watermark)
+        code[frame, lists[i]] = code[0, lists[i]]
+    until = _witness(
+        mem,
+        floats,
+        streams,
+        paths,
+        steps,
+        programs,
+        lists,
+        thetas,
+        integer_offsets,
+        float_offsets,
+        cursors,
+        probed,
+        latests,
+        expiries,
+        bound,
+        code,
+        counters,
+        demands[demand, fb.D_PROGRAM],
+        frame,
+        watermark,
+    )
     tally[fb.T_TESTS] += 1
-    return fb.remember(mem, tables.streams, S_NEXT, tables.lists, demands, tally, demand, word, key, until, watermark)
+    return fb.remember(mem, streams, S_NEXT, lists, demands, tally, demand, word, key, until, watermark)
 
 
-@_jit
+@_inlined
 def _forget_newest(mem: Int64s, streams: Int64s, paths: Int64s, lists: Int64s, stream: int) -> None:
     """Take back the newest tuple of a window: nothing will ever want it (JIT V)."""
     sequence = streams[stream, S_NEXT] - 1
@@ -609,6 +679,12 @@ def run(
                         if 2 * (states[target, N_LIVE] + 1) > states[target, N_DIRECTORY_MASK]:
                             stop, store = DIRECTORY_FULL, target
                             break
+                        completions += 1
+                        if _has_no_part(mem, streams, paths, steps, programs, lists, code, frame, n + target):
+                            states[target, N_LIVE] += status == ABSENT
+                            mem[slot] = key
+                            mem[slot + 1] = (clock << STATUS_BITS) | TOUCHED
+                            continue
                         # Complete this key first, in a frame of its own.
                         frame_depth[frame] = depth
                         above = frame + 1
@@ -622,7 +698,6 @@ def run(
                         latests[above, 0] = watermark
                         expiries[above, 0] = FOREVER
                         frame, depth = above, 0
-                        completions += 1
                         continue
                 if steps[step, X_SCAN]:
                     cursors[frame, depth] = states[target, N_COUNT] - 1
@@ -773,7 +848,29 @@ def run(
                     verdict = fb.recall(mem, streams, S_NEXT, paths, lists, demands, demand, word, code, watermark)
                     if verdict == fb.OUTDATED:
                         verdict = _examine(
-                            mem, floats, tables, frames, demands, tally, counters, demand, word, key, watermark
+                            mem,
+                            floats,
+                            streams,
+                            paths,
+                            steps,
+                            programs,
+                            lists,
+                            thetas,
+                            integer_offsets,
+                            float_offsets,
+                            cursors,
+                            probed,
+                            latests,
+                            expiries,
+                            bound,
+                            code,
+                            demands,
+                            tally,
+                            counters,
+                            demand,
+                            word,
+                            key,
+                            watermark,
                         )
                 if verdict == fb.WANTING:
                     sites[site, fb.W_STOPS] += 1
@@ -815,7 +912,29 @@ def run(
                 verdict = fb.recall(mem, streams, S_NEXT, paths, lists, demands, demand, word, code, watermark)
                 if verdict != fb.DEMANDED and verdict != fb.WANTING:
                     verdict = _examine(
-                        mem, floats, tables, frames, demands, tally, counters, demand, word, key, watermark
+                        mem,
+                        floats,
+                        streams,
+                        paths,
+                        steps,
+                        programs,
+                        lists,
+                        thetas,
+                        integer_offsets,
+                        float_offsets,
+                        cursors,
+                        probed,
+                        latests,
+                        expiries,
+                        bound,
+                        code,
+                        demands,
+                        tally,
+                        counters,
+                        demand,
+                        word,
+                        key,
+                        watermark,
                     )
                 if verdict == fb.WANTING:
                     stopping, back, size = site, at, sites[site, fb.W_SIZE]
@@ -1115,8 +1234,11 @@ def absent_keys(
     watermark: int,
     found: Int64s,
     places: Int64s,
+    patience: int,
 ) -> int:
     """Find the keys that a base window has and a state has not live; returns how many there are, at most.
+
+    -1: after ``patience`` tuples there seem to be far more than that (0: it has no end).
 
     Args:
         mem: the memory.
@@ -1127,11 +1249,14 @@ def absent_keys(
         watermark: tuples that have expired by then do not count.
         found: [key, (its hash, a code per field)]: filled. When it is full, the search ends.
         places: a scratch hash table of zeros, its length a power of two above that of ``found``.
+        patience: see above.
 
     """
     row, state = tables.streams[stream], tables.states[index]
-    mask, count = len(places) - 1, 0
-    for sequence in range(row[S_NEXT] - 1, row[S_OLDEST] - 1, -1):
+    mask, count, last = len(places) - 1, 0, row[S_NEXT] - 1
+    for sequence in range(last, row[S_OLDEST] - 1, -1):
+        if last - sequence == patience > 0 and count * (last - row[S_OLDEST]) > 2 * found.shape[0] * patience:
+            return -1
         word = row[S_REGION] + (sequence & row[S_MASK]) * row[S_STRIDE]
         if _is_over(mem, tables.streams, stream, word, watermark):
             continue
@@ -1150,6 +1275,19 @@ def absent_keys(
             if count == found.shape[0]:
                 break
     return count
+
+
+@_jit
+def move_keys(mem: Int64s, tables: Tables, index: int, directory: int, mask: int) -> None:
+    """Move the live keys of a state to a larger directory, each with its status."""
+    state = tables.states[index]
+    old = state[N_DIRECTORY]
+    for word in range(old, old + (state[N_DIRECTORY_MASK] + 1) * DIRECTORY_FIELDS, DIRECTORY_FIELDS):
+        if mem[word + 1] != ABSENT:
+            slot = find(mem, directory, mask, mem[word])
+            mem[slot] = mem[word]
+            mem[slot + 1] = mem[word + 1]
+    state[N_DIRECTORY], state[N_DIRECTORY_MASK] = directory, mask
 
 
 @_jit
