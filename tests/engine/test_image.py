@@ -59,6 +59,8 @@ QUERIES = {
     "WHERE a.k = b.k AND a.s = b.s AND b.s = c.s",
     "thetas": "SELECT a.ts, b.ts AS bt, c.n FROM a [RANGE 20 US], b [RANGE 20 US], c [RANGE 20 US] "
     "WHERE a.x < b.x AND ABS(b.x - c.x) < 1.5 AND a.k = c.k",
+    "loops": "SELECT a.ts, b.ts AS bt, c.n FROM a [RANGE 20 US], b [RANGE 40 US], c [RANGE 30 US] "
+    "WHERE a.x < b.x AND b.x < c.x",
     "dstream": "SELECT DSTREAM a.s, b.x FROM a [RANGE 20 US], b [RANGE 25 US] WHERE a.k = b.k",
     "rows": "SELECT a.ts, b.ts AS bt FROM a [ROWS 5], b [ROWS 7] WHERE a.k = b.k",
     "departing rows": "SELECT DSTREAM a.ts, b.kind FROM a [ROWS 5], b [RANGE 30 US] WHERE a.k = b.k",

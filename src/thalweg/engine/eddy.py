@@ -32,7 +32,7 @@ from thalweg.errors import PlanError
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.program import Program, Programs, Rank, Step
 from thalweg.plan.routes import Routes, compile_routes
-from thalweg.plan.tree import Plan, TreePlan
+from thalweg.plan.tree import Node, Plan, TreePlan
 
 Policy = Literal["cacq", "stairs", "stairs_jisc"]
 _SEED = 1
@@ -49,6 +49,7 @@ class EddyEngine(JoinEngine):
     """A join engine whose tuples are routed by an eddy, beginning with the order of its plan."""
 
     __image__: ClassVar = ("_eddy",)
+    _may_gather = False  # a state is promoted as a whole or not at all
 
     def __init__(
         self, query: Query, plan: Plan, rank: Rank | None = None, *, policy: Policy, timed: bool = True
@@ -69,7 +70,7 @@ class EddyEngine(JoinEngine):
         super().transition(plan, rank)
         self._eddy = _eddy(self._routes, self._assembly, self.graph)
 
-    def _compile(self, plan: Plan, rank: Rank | None) -> Programs:
+    def _compile(self, plan: Plan, rank: Rank | None, unprobed: frozenset[Node]) -> Programs:  # noqa: ARG002 - none is
         self._routes = compile_routes(plan, self.graph, rank, fills=self.policy == "stairs")
         return self._routes.programs
 

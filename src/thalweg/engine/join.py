@@ -8,7 +8,7 @@ int64 words (:mod:`thalweg.engine.layout`) and results leave as row numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
@@ -30,6 +30,7 @@ from thalweg.plan.demand import find_demands
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.program import Programs, Rank, compile_programs
 from thalweg.plan.sampling import spread
+from thalweg.plan.transition import without_a_key
 from thalweg.plan.tree import Node, Plan
 
 _FIRST_CAPACITY = 1 << 10
@@ -158,6 +159,7 @@ class JoinEngine:
     __image__: ClassVar[tuple[str, ...]] = (
         "plan",
         "_assembly",
+        "_goal",
         "_memory",
         "_streams",
         "_path_rows",
@@ -174,6 +176,7 @@ class JoinEngine:
     )
 
     _eddy: Eddy | None = None  # programs decide where tuples go; see thalweg.engine.eddy
+    _may_gather = True
 
     def __init__(
         self,
@@ -219,6 +222,8 @@ class JoinEngine:
             self._streams[stream, k.S_MASK] = _FIRST_CAPACITY - 1
         self._assembly: Assembly = assemble(Programs((), {}, {}, {}), self.layouts)
         self._states = np.zeros((0, k.STATE_FIELDS), np.int64)
+        self._assembled: Assembly | None = None
+        self._passes_over = False
         self.transition(plan, rank)
 
     # -- Running ------------------------------------------------------------------------
@@ -259,12 +264,12 @@ class JoinEngine:
             self._index(stream)
         self._horizon = min(watermark, FOREVER - 1)
         self._frames.registers[k.R_WATERMARK] = self._horizon
+        self._end_feedback()
         for row in self._states:
-            if row[k.N_COMPLETE] == k.COMPLETE:
-                self._open_directory(row)
-        self._begin_feedback()
-        if self._completion == "moving_state":
-            self._fill_states()
+            self._free_state(row)
+        self._states = np.zeros((0, k.STATE_FIELDS), np.int64)
+        self._assembly = assemble(Programs((), {}, {}, {}), self.layouts)
+        self.transition(self.plan, self._rank)
 
     def advance(self, limit: int | None = None) -> Iterator[k.Int64s]:
         """Process up to ``limit`` of the offered tuples; yields blocks of results.
@@ -466,7 +471,8 @@ class JoinEngine:
         the old plan alone are dropped; those of the new one alone start with every key
         absent, to be completed when probed. A state that the new plan probes by another key
         is indexed anew if it was complete, and else starts absent. While nothing has arrived,
-        nothing is missing.
+        nothing is missing. States that have no key to be completed by may gather instead
+        (:meth:`_end_gathering`).
 
         This is safe at any time (JISC 4.1): a tuple goes all the way before the next one is taken, so no queue
         holds results of the old plan, and tuples that were offered but not taken run under the new one. Nothing
@@ -474,34 +480,33 @@ class JoinEngine:
         when that has come, whether or not the states below ever held a part of it.
         """
         self._end_feedback()
-        programs = self._compile(plan, rank)
-        assembly = assemble(programs, self.layouts, **self._demands(plan, programs))
         old = {node: self._states[i] for i, node in enumerate(self._nodes)}
         old_keys = {node: self._key_classes(i) for i, node in enumerate(self._nodes)}
         empty = bool((self._streams[:, k.S_NEXT] == self._streams[:, k.S_OLDEST]).all())
+        gathering = frozenset() if empty else self._gathering(plan, old)
+        assembly = self._assemble(plan, rank, gathering)
         states = np.zeros((len(assembly.nodes), k.STATE_FIELDS), np.int64)
         rekeyed = []
         for i, node in enumerate(assembly.nodes):
+            start, count = assembly.keys[i]
+            is_rekeyed = node in old and old_keys[node] != tuple(assembly.lists[start : start + count])
             if node in old:
                 states[i] = old.pop(node)
-                if old_keys[node] != programs.keys[node]:
-                    if states[i, k.N_COMPLETE] == k.COMPLETE:
-                        rekeyed.append(i)
-                    else:
-                        self._free_state(states[i])
-                        states[i] = self._new_state(node, complete=False)
+                is_complete = states[i, k.N_COMPLETE] == k.COMPLETE
+                is_gathering = states[i, k.N_COMPLETE] == k.GATHERING
+                if is_gathering != (node in gathering) or (is_rekeyed and not is_complete):
+                    self._free_state(states[i])
+                    states[i] = self._new_state(node, complete=False, gathering=node in gathering)
+                elif is_rekeyed:
+                    rekeyed.append(i)
             else:
-                states[i] = self._new_state(node, complete=empty)
-            states[i, [k.N_COMPONENTS, k.N_COMPONENT_COUNT]] = assembly.components[i]
-            states[i, [k.N_KEY, k.N_KEY_COUNT]] = assembly.keys[i]
-            states[i, [k.N_ROWS, k.N_ROWS_COUNT]] = assembly.rows[i]
+                states[i] = self._new_state(node, complete=empty, gathering=node in gathering)
         for row in old.values():
             self._free_state(row)
         self._states = states
-        self._assembly = assembly
-        self.plan = plan
-        self._install_paths()
-        self._frames = _frames(len(self.layouts), self._frames.code.shape[1], len(states), self._frames.registers)
+        self.plan, self._rank = plan, rank
+        self._assembled, self._passes_over = None, bool(gathering)
+        self._install(assembly)
         for i in rekeyed:
             self._rekey(i)
         if self._completion == "moving_state":
@@ -509,9 +514,57 @@ class JoinEngine:
         self._begin_feedback()
         self._straight = self._is_straight()
 
-    def _compile(self, plan: Plan, rank: Rank | None) -> Programs:
+    def _gathering(self, plan: Plan, old: Mapping[Node, k.Int64s]) -> frozenset[Node]:
+        """The states of a new plan that are to gather what comes, for want of a key to complete them by.
+
+        In some window below, time must put an end to what is missing.
+        """
+        if self._completion != "jisc" or not self._may_gather:
+            return frozenset()
+        whole = {
+            node
+            for node, row in old.items()
+            if row[k.N_COMPLETE] == k.COMPLETE or (row[k.N_KEY_COUNT] == 0 and row[k.N_LIVE])
+        }
+        nodes = without_a_key(plan, self.graph, whole)
+        return frozenset(node for node in nodes if self.layouts[self._first_to_turn(node)].lifetime < FOREVER)
+
+    def _first_to_turn(self, node: Node) -> int:
+        """The stream of a state whose tuples live shortest."""
+        return min(sorted(node), key=lambda stream: self.layouts[stream].lifetime)
+
+    def _compile(self, plan: Plan, rank: Rank | None, unprobed: frozenset[Node]) -> Programs:
         fills = self._completion == "moving_state"
-        return compile_programs(plan, self.graph, rank, fills=fills, nested_loops=self._nested_loops)
+        loops = self._nested_loops
+        return compile_programs(plan, self.graph, rank, fills=fills, unprobed=unprobed, nested_loops=loops)
+
+    def _assemble(self, plan: Plan, rank: Rank | None, unprobed: frozenset[Node] = frozenset()) -> Assembly:
+        programs = self._compile(plan, rank, unprobed)
+        return assemble(programs, self.layouts, **self._demands(plan, programs))
+
+    def _install(self, assembly: Assembly) -> None:
+        """Run these programs from the next tuple on."""
+        self._assembly = assembly
+        for row, components, keys, rows in zip(
+            self._states, assembly.components, assembly.keys, assembly.rows, strict=True
+        ):
+            row[[k.N_COMPONENTS, k.N_COMPONENT_COUNT]] = components
+            row[[k.N_KEY, k.N_KEY_COUNT]] = keys
+            row[[k.N_ROWS, k.N_ROWS_COUNT]] = rows
+        self._install_paths()
+        states, classes = len(self._states), self._frames.code.shape[1]
+        self._frames = _frames(len(self.layouts), classes, states, self._frames.registers)
+
+    @property
+    def _goal(self) -> Assembly | None:
+        """While states are passed over, the programs that will probe all of them."""
+        if self._passes_over and self._assembled is None:
+            self._assembled = self._assemble(self.plan, self._rank)
+        return self._assembled
+
+    @_goal.setter
+    def _goal(self, assembly: Assembly | None) -> None:
+        self._assembled, self._passes_over = assembly, assembly is not None
 
     def resume(self) -> None:
         """Derive what an image leaves out, after the rest was taken over from it.
@@ -711,7 +764,7 @@ class JoinEngine:
 
     # -- States -------------------------------------------------------------------------
 
-    def _new_state(self, node: Node, *, complete: bool) -> k.Int64s:
+    def _new_state(self, node: Node, *, complete: bool, gathering: bool = False) -> k.Int64s:
         row = np.zeros(k.STATE_FIELDS, np.int64)
         row[k.N_STRIDE] = k.COMPONENTS + len(node)
         row[k.N_CAPACITY] = _FIRST_CAPACITY
@@ -721,6 +774,9 @@ class JoinEngine:
         row[k.N_COMPLETE], row[k.N_DIRECTORY_MASK] = k.COMPLETE, -1
         if not complete:
             self._open_directory(row)
+        if gathering:
+            row[k.N_COMPLETE] = k.GATHERING
+            row[k.N_BORN] = self._streams[self._first_to_turn(node), k.S_NEXT]
         return row
 
     def _free_state(self, row: k.Int64s) -> None:
@@ -830,23 +886,25 @@ class JoinEngine:
     def _begin_feedback(self) -> None:
         """Let the consumers of the plan that runs speak to their producers.
 
-        Only keys that something has probed are live from then on: what is not asked for is not stored.
+        Of a state in which something may be missing, only keys that something has probed are live from then on: what
+        is not asked for is not stored. The others are as complete as they were.
         """
-        if self._feedback is None:
+        feedback = self._feedback
+        if feedback is None:
             return
-        for index, row in enumerate(self._states):
+        for index in np.flatnonzero(feedback.gaps[:, fb.O_KIND_COUNT]).tolist():
+            row = self._states[index]
             if row[k.N_COMPLETE] == k.COMPLETE:
                 count = int(row[k.N_COUNT])
                 self._evict(index, count + 1, max(_FIRST_CAPACITY, 4 << count.bit_length()))
             row[k.N_BORN] = FOREVER
-        if not self._feedback.demands[:, fb.D_MASK].any():
-            feedback_tables.allocate(self._feedback, self._memory)
-        k.renew_filters(self._memory.words, self._tables, self._feedback.filters, self.watermark)
+        feedback_tables.allocate(feedback, self._memory)
+        k.renew_filters(self._memory.words, self._tables, feedback.filters, self.watermark)
 
     def _end_feedback(self) -> None:
         """Forget all demands, and the entries that something may be missing beside."""
         if self._feedback is not None:
-            for index in range(len(self._nodes)):
+            for index in np.flatnonzero(self._feedback.gaps[:, fb.O_KIND_COUNT]).tolist():
                 self._settle(index)
             feedback_tables.free(self._feedback, self._memory)
             self._tally += self._feedback.tally
@@ -913,7 +971,8 @@ class JoinEngine:
     @property
     def _is_migrating(self) -> bool:
         """Whether a state could become complete."""
-        return bool((self._states[:, k.N_COMPLETE] == k.INCOMPLETE).any())
+        status = self._states[:, k.N_COMPLETE]
+        return bool(((status == k.INCOMPLETE) | (status == k.GATHERING)).any())
 
     def _detect_completion(self) -> None:
         """Find states that have become complete, and finish those that nearly are (JISC 4.3).
@@ -934,6 +993,7 @@ class JoinEngine:
         keys were made absent for want of memory.
         """
         came, self._come = self._streams[:, k.S_NEXT] - self._come, self._streams[:, k.S_NEXT].copy()
+        self._end_gathering()
         begun = np.flatnonzero(self._states[:, k.N_LIVE] > 0).tolist()
         for index in sorted(begun, key=lambda i: len(self._nodes[i])):
             row = self._states[index]
@@ -954,6 +1014,28 @@ class JoinEngine:
             elif row[k.N_BORN] < FOREVER:  # unless the memory for it ran out meanwhile
                 self._close_directory(row)
                 self._counters[k.C_FINISHED] += 1
+
+    def _end_gathering(self) -> None:
+        """Find the states in which nothing is missing any more: no old tuple is left in one of the windows below.
+
+        To complete the single key of a state that nothing but comparisons connect would be to compute all of it, while
+        the tuple that asks for it waits. So it stores what comes, and programs pass it over as if it were not kept.
+        When no state gathers any more, they probe all of them.
+        """
+        if not self._passes_over:
+            return
+        k.purge(self._memory.words, self._streams, self.watermark)
+        for index in np.flatnonzero(self._states[:, k.N_COMPLETE] == k.GATHERING).tolist():
+            row = self._states[index]
+            if self._streams[self._first_to_turn(self._nodes[index]), k.S_OLDEST] >= row[k.N_BORN]:
+                self._close_directory(row)
+                self._counters[k.C_FINISHED] += 1
+        goal = None if (self._states[:, k.N_COMPLETE] == k.GATHERING).any() else self._goal
+        if goal is not None:
+            self._end_feedback()
+            self._install(goal)
+            self._begin_feedback()
+            self._goal = None
 
     def _is_renewed(self, stream: int, since: int) -> bool:
         """Whether a base window holds only tuples after this time."""

@@ -86,9 +86,15 @@ class Programs:
 
 
 def compile_programs(
-    plan: Plan, graph: JoinGraph, rank: Rank | None = None, *, fills: bool = False, nested_loops: bool = False
+    plan: Plan,
+    graph: JoinGraph,
+    rank: Rank | None = None,
+    *,
+    fills: bool = False,
+    unprobed: frozenset[Node] = frozenset(),
+    nested_loops: bool = False,
 ) -> Programs:
-    """Compile a plan; ``rank`` orders the parts of subtrees that are not kept.
+    """Compile a plan; ``rank`` orders the parts of subtrees that are not kept, or kept and ``unprobed`` for now.
 
     ``nested_loops``: no step looks anything up, as in experiments with joins that cannot. Keys still say which entries
     of a state belong together.
@@ -99,7 +105,8 @@ def compile_programs(
     >>> [[sorted(step.target) for step in program.steps] for program in compile_programs(plan, graph).heads]
     [[[1], [2]], [[0], [2]], [[0, 1]]]
     """
-    return _Compiler(graph, plan, rank or (lambda _bound, _target: 0.0), loops=nested_loops).compile(fills=fills)
+    ranked = rank or (lambda _bound, _target: 0.0)
+    return _Compiler(graph, plan, ranked, unprobed, loops=nested_loops).compile(fills=fills)
 
 
 def expand_leaves(graph: JoinGraph, given: frozenset[int], streams: Sequence[int]) -> Program:
@@ -109,7 +116,7 @@ def expand_leaves(graph: JoinGraph, given: frozenset[int], streams: Sequence[int
     >>> [(sorted(step.target), step.key) for step in expand_leaves(graph, frozenset({0}), (1, 2)).steps]
     [([1], (0,)), ([2], (1,))]
     """
-    compiler = _Compiler(graph, LinearPlan(()), lambda _bound, _target: 0.0, loops=False)
+    compiler = _Compiler(graph, LinearPlan(()), lambda _bound, _target: 0.0, frozenset(), loops=False)
     steps = compiler.expand(frozenset(), given, [Leaf(stream) for stream in streams])
     return Program(frozenset(streams), tuple(steps), tuple(sorted(given)))
 
@@ -119,15 +126,19 @@ _Preference = tuple[bool, float, int, list[int]]
 
 
 class _Compiler:
-    def __init__(self, graph: JoinGraph, plan: Plan, rank: Rank, *, loops: bool) -> None:
+    def __init__(self, graph: JoinGraph, plan: Plan, rank: Rank, unprobed: frozenset[Node], *, loops: bool) -> None:
         self.graph = graph
         self.plan = plan
         self.rank = rank
+        self.unprobed = unprobed
         self.loops = loops
         self.keys: dict[Node, tuple[int, ...]] = {}
         # A join derives its node from all that is below it, and all streams below it climb alike from there on.
         self._nodes: dict[int, Node] = {}
         self._carried: dict[Node, frozenset[int]] = {}
+        self._thetas_of = [[i for i, ends in enumerate(graph.thetas) if s in ends] for s in range(graph.streams)]
+        self._adjacent: dict[Node, Node] = {}
+        self._preferences: dict[tuple[Node, frozenset[int], Node, bool], _Preference] = {}
         self._ways_up: dict[tuple[int, bool], list[Step]] = {}
         if isinstance(plan, TreePlan):
             self._find_keys(plan.tree, plan.kept)
@@ -154,6 +165,20 @@ class _Compiler:
         if known is None:
             known = self._carried[node] = self.graph.carried(node)
         return known
+
+    def _neighbours(self, node: Node) -> Node:
+        """The streams that share a predicate with some of these."""
+        known = self._adjacent.get(node)
+        if known is None:
+            connecting = [ends for ends in (*self.graph.classes, *self.graph.thetas) if not ends.isdisjoint(node)]
+            known = self._adjacent[node] = frozenset().union(*connecting)
+        return known
+
+    def _thetas(self, bound: Node, target: Node) -> tuple[int, ...]:
+        """Those between them, as :meth:`JoinGraph.thetas_completed` finds them among all there are."""
+        ends = self.graph.thetas
+        near = {theta for stream in target for theta in self._thetas_of[stream]}
+        return tuple(sorted(theta for theta in near if not ends[theta].isdisjoint(bound)))
 
     def compile(self, *, fills: bool) -> Programs:
         if not isinstance(self.plan, TreePlan):
@@ -202,6 +227,8 @@ class _Compiler:
 
     def _completion(self, join: Join) -> Program:
         node = self._node(join)
+        if node in self.unprobed:
+            return Program(node, ())
         steps = self.expand(frozenset(), frozenset(self.keys[node]), [join.left, join.right])
         steps[-1] = _storing(steps[-1], node)
         return Program(node, tuple(steps), self.keys[node])
@@ -241,7 +268,7 @@ class _Compiler:
 
     def _usable(self, known: frozenset[int], item: Join) -> bool:
         node = self._node(item)
-        return node in self.keys and known >= frozenset(self.keys[node])
+        return node in self.keys and node not in self.unprobed and known >= frozenset(self.keys[node])
 
     def _preference(self, bound: Node, known: frozenset[int], item: Tree) -> _Preference:
         """What is connected goes first, then what grows least.
@@ -250,16 +277,22 @@ class _Compiler:
         key, the other needs not be completed for it.
         """
         node = self._node(item)
-        by_key = bool(known & self._carried_by(node))
-        by_theta = not by_key and bool(self.graph.thetas_completed(bound, node))
-        return (not (by_key or by_theta), self.rank(bound, node), 0 if bound else len(node), sorted(node))
+        shared = known & self._carried_by(node)
+        beside = bound & self._neighbours(node)  # all that growth depends on
+        asked = (node, shared, beside, not bound)
+        found = self._preferences.get(asked)
+        if found is None:
+            is_connected = bool(shared or self._thetas(bound, node))
+            found = (not is_connected, self.rank(bound, node), 0 if bound else len(node), sorted(node))
+            self._preferences[asked] = found
+        return found
 
     def _step(self, bound: Node, known: frozenset[int], target: Node) -> Step:
         shared = tuple(sorted(known & self._carried_by(target)))
         key = self.keys[target] if len(target) > 1 else shared
         # One class is compared when candidates are looked up; several only share a hash.
         checks = tuple(c for c in shared if c not in key or len(key) > 1)
-        return Step(target, key, checks, self.graph.thetas_completed(bound, target), None, self.loops)
+        return Step(target, key, checks, self._thetas(bound, target), None, self.loops)
 
 
 def _storing(step: Step, node: Node | None) -> Step:

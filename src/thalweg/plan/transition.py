@@ -11,12 +11,14 @@ Intermediate set differences move in the same way (JISC 4.7).
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
 from thalweg.errors import PlanError
 from thalweg.plan.difference import AnyPlan, DifferencePlan
-from thalweg.plan.tree import Node, TreePlan
+from thalweg.plan.join_graph import JoinGraph
+from thalweg.plan.tree import Leaf, Node, Plan, Tree, TreePlan
 
 Completeness = Literal["complete", "incomplete"]
 
@@ -66,6 +68,37 @@ def classify(old: AnyPlan, new: AnyPlan, incomplete: frozenset[Node] = frozenset
     }
     states[root] = "complete"
     return Transition(states, _kept(old) - _kept(new))
+
+
+def without_a_key(plan: Plan, graph: JoinGraph, complete: Collection[Node] = ()) -> frozenset[Node]:
+    """The kept states that no equality connects with their sibling, and that only nested loops could complete.
+
+    Such a state has a single key, so that to complete the key that is asked for is to compute all of it; and by nested
+    loops, however deep below, that takes as long as many probes that do without it. ``complete``: those that are there.
+
+    >>> from thalweg.plan.tree import parse_plan
+    >>> graph = JoinGraph(4, classes=(frozenset({0, 1}),), thetas=(frozenset({1, 2}), frozenset({2, 3})))
+    >>> plan = parse_plan("((A B) C) D", "ABCD").keeping_all()
+    >>> sorted(map(sorted, without_a_key(plan, graph)))
+    [[0, 1, 2]]
+    """
+    found: set[Node] = set()
+    kept = _kept(plan)
+
+    def walk(tree: Tree) -> tuple[Node, bool]:
+        """Its node, and whether it takes nested loops to compute."""
+        if isinstance(tree, Leaf):
+            return tree.node, False
+        sides = walk(tree.left), walk(tree.right)
+        key = graph.connecting(sides[0][0], sides[1][0])
+        if not key:
+            found.update(node for node, loops in sides if loops and node in kept)
+        node = sides[0][0] | sides[1][0]
+        return node, node not in complete and (not key or any(loops for _, loops in sides))
+
+    if isinstance(plan, TreePlan):
+        walk(plan.tree)
+    return frozenset(found)
 
 
 def _kept(plan: AnyPlan) -> frozenset[Node]:

@@ -82,7 +82,8 @@ PATH_FIELDS = 6
 # Columns of Tables.states.
 (N_REGION, N_CAPACITY, N_STRIDE, N_COUNT, N_COMPLETE, N_HEADS, N_MASK, N_DIRECTORY, N_DIRECTORY_MASK) = range(9)
 N_LIVE, N_COMPONENTS, N_COMPONENT_COUNT, N_KEY, N_KEY_COUNT, N_ROWS, N_ROWS_COUNT = range(9, 16)
-N_CHECK, N_BORN = 16, 17  # live keys at which to look for absent ones; the watermark when it began incomplete
+N_CHECK, N_BORN = 16, 17  # live keys at which to look for absent ones; when it began incomplete: the watermark, or
+# of a state that gathers, the next sequence number of the window whose turn it waits for
 STATE_FIELDS = 18
 # Columns of Tables.steps.
 (X_TARGET, X_IS_STATE, X_PATH, X_FIELD, X_KEY, X_KEY_COUNT, X_CHECKS, X_CHECK_COUNT) = range(8)
@@ -98,7 +99,8 @@ COMPARE, SUBTRACT_INTEGERS, SUBTRACT_FLOATS = range(3)
 LESS, LESS_EQUAL, GREATER, GREATER_EQUAL, NOT_EQUAL = range(5)
 
 # Values of N_COMPLETE. PRINTED: incomplete, and taken for live is every key of which there is an entry.
-INCOMPLETE, COMPLETE, PRINTED = range(3)
+# GATHERING: incomplete, stores whatever comes, and no program probes it.
+INCOMPLETE, COMPLETE, PRINTED, GATHERING = range(4)
 
 # The status of a key in a directory, in its lowest bits. TOUCHED: live, and probed since cold keys were made absent;
 # SUSPENDED: not live, for something of it was withheld. Above these bits: with how many tuples the key was completed.
