@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from thalweg.adapt.history import History
-from thalweg.engine.join import StoreSize
+from thalweg.engine.observations import StoreSize
 
 BASE = StoreSize(frozenset({0}), 10, None, 80)
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from thalweg.engine.join import StoreSize
+from thalweg.engine.observations import StoreSize
 from thalweg.plan.tree import format_node
 
 _PERIODS = 16

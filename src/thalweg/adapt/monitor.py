@@ -14,8 +14,8 @@ import numpy as np
 
 from thalweg.cql.query import Query
 from thalweg.engine.instants import FOREVER, NEVER
-from thalweg.engine.join import Glimpse, Work
 from thalweg.engine.layout import layouts
+from thalweg.engine.observations import Glimpse, Work
 from thalweg.engine.sampling import sample_windows
 from thalweg.plan import sampling
 from thalweg.plan.sampling import MICROSECONDS, Contents

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from thalweg.cql.query import Theta
 from thalweg.engine.kernels import feedback as fb
@@ -175,6 +176,7 @@ class _FeedbackBuilder:
             demands[i, [fb.D_PARTNERS, fb.D_PARTNER_COUNT]] = self.lists.add(
                 (number for partner in partners for number in partner), width=fb.PARTNER_FIELDS
             )
+            demands[i, fb.D_STATE] = -1 if demand.state is None else nodes.index(demand.state)
             demands[i, fb.D_IS_FILTERED] = is_filtered
             demands[i, fb.D_IS_FINAL] = set(demand.others) <= unchanging
         gaps = np.zeros((len(nodes), fb.STATE_GAP_FIELDS), np.int64)
@@ -184,7 +186,8 @@ class _FeedbackBuilder:
                 (number for _, place in kinds[i] for number in place), width=2
             )
             gaps[i, fb.O_CARRIERS], _ = self.lists.add(self._carriers(node))
-        sites, places = self._sites(n + steps, nodes, kinds, demands[:, fb.D_IS_FILTERED])
+        is_told = (demands[:, fb.D_IS_FILTERED] > 0) | (demands[:, fb.D_STATE] >= 0)
+        sites, places = self._sites(n + steps, nodes, kinds, is_told)
         filters = np.zeros((len(self.filters), fb.FILTER_FIELDS), np.int64)
         stream_filters = np.zeros((n, 2), np.int64)
         for i, (stream, classes) in enumerate(self.filters):
@@ -206,7 +209,7 @@ class _FeedbackBuilder:
         places: int,
         nodes: Sequence[Node],
         kinds: Sequence[Sequence[tuple[tuple[int, ...], tuple[int, int]]]],
-        is_filtered: k.Int64s,
+        is_told: NDArray[np.bool_],
     ) -> tuple[k.Int64s, k.Int64s]:
         rows: list[list[int]] = []
         table = np.zeros((places, fb.PLACE_FIELDS), np.int64)
@@ -223,7 +226,7 @@ class _FeedbackBuilder:
                     state = nodes.index(node)
                     kind = [known for known, _ in kinds[state]].index(classes)
                     gaps += [state, kind, *kinds[state][kind][1]]
-                if not is_filtered[site.demand]:
+                if not is_told[site.demand]:
                     mine.append((len(rows), site))
                 rows.append(
                     [site.demand, step, site.depth, site.size, *self.lists.add(gaps, width=fb.GAP_FIELDS), 1, 0, 0]

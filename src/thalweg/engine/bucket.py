@@ -15,9 +15,9 @@ from thalweg.cql.query import Query
 from thalweg.engine.batch import Batch
 from thalweg.engine.difference_bucket import DifferenceBucket
 from thalweg.engine.image import ImageTag
-from thalweg.engine.join import Glimpse, StoreSize, Work
 from thalweg.engine.join_bucket import JoinBucket
 from thalweg.engine.kernels.join import Int64s
+from thalweg.engine.observations import Glimpse, StoreSize, Work
 from thalweg.engine.payload import Rows
 from thalweg.errors import PlanError
 from thalweg.options import Feedback, Migration, Production

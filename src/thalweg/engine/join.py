@@ -25,8 +25,10 @@ from thalweg.engine.kernels.eddy import Eddy
 from thalweg.engine.kernels.hashing import DIRECTORY_FIELDS
 from thalweg.engine.layout import StreamLayout, layouts, row_numbers
 from thalweg.engine.memory import Memory
+from thalweg.engine.observations import Glimpse, StoreSize, WindowGlimpse, Work
+from thalweg.engine.thrift import PERIOD, SAMPLE, Habit, Promise, reconsidered, sleepers
 from thalweg.options import Feedback, Production
-from thalweg.plan.demand import find_demands
+from thalweg.plan.demand import find_demands, siblings
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.program import Programs, Rank, compile_programs
 from thalweg.plan.sampling import spread
@@ -49,43 +51,6 @@ Completion = Literal["jisc", "jisc_printed", "moving_state"]
 
 
 @dataclass(frozen=True, slots=True)
-class StoreSize:
-    """What a base window (one stream) or a kept state holds.
-
-    ``live_keys`` is None for base windows and for states whose keys are all live.
-    """
-
-    node: Node
-    tuples: int
-    live_keys: int | None
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class WindowGlimpse:
-    """Some of the tuples that a base window holds and that can still be in a result.
-
-    Attributes:
-        words: those taken, as rows of the stream's layout.
-        held: how many there are, about (exactly, where all were taken).
-        arrived: how many tuples have ever come into the window.
-
-    """
-
-    words: k.Int64s
-    held: float
-    arrived: int
-
-
-@dataclass(frozen=True, slots=True)
-class Glimpse:
-    """A look into every base window, at the time up to which tuples were processed (NEVER before the first)."""
-
-    time: int
-    windows: tuple[WindowGlimpse, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Heads:
     """The hash heads of all access paths by one key: for each hash, one head per stream."""
 
@@ -96,44 +61,6 @@ class Heads:
     @property
     def words(self) -> int:
         return (self.mask + 1) * len(self.streams)
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """Work done since the start.
-
-    Attributes:
-        tuples: taken.
-        probes: lookups, of base windows and states.
-        candidates: that these looked at.
-        stored: entries put into states.
-        completions: keys of states that were completed because a probe, or the end of a migration, called for it.
-        results: emitted.
-        states_completed: states that began incomplete and became complete.
-        checked: results in which duplicates were looked for, by plans running side by side.
-        duplicates: found among those.
-        suspensions, resumptions, withheld, unprobed: see :class:`thalweg.engine.feedback.Savings`.
-
-    """
-
-    tuples: int
-    probes: int
-    candidates: int
-    stored: int
-    completions: int
-    results: int
-    states_completed: int = 0
-    checked: int = 0
-    duplicates: int = 0
-    suspensions: int = 0
-    resumptions: int = 0
-    withheld: int = 0
-    unprobed: int = 0
-
-    @property
-    def counts(self) -> tuple[int, ...]:
-        """What the cost model prices, in this order."""
-        return (self.tuples, self.probes, self.candidates, self.stored, self.completions, self.results)
 
 
 class JoinEngine:
@@ -172,6 +99,8 @@ class JoinEngine:
         "_unburied",
         "_counters",
         "_tally",
+        "_habit",
+        "_sleepers",
         "_horizon",
     )
 
@@ -214,6 +143,8 @@ class JoinEngine:
         self._deaths = np.empty((0, 3), np.int64)
         self._counters = np.zeros(k.COUNTERS, np.int64)
         self._tally = np.zeros(fb.TALLIES, np.int64)
+        self._habit = Habit()
+        self._sleepers: tuple[Node, ...] = ()
         self._come = np.zeros(n, np.int64)
         for stream, layout in enumerate(self.layouts):
             self._streams[stream, k.S_PREFIX] = layout.width
@@ -284,13 +215,14 @@ class JoinEngine:
         while True:
             done = int(self._counters[k.C_TUPLES])
             left = end - done
-            is_watched = self._is_migrating or self._limit is not None
+            is_watched = self._is_migrating or self._limit is not None or self._weighs_feedback
             most = min(left, burst if crowded else _STRETCH if is_watched else left)
             stop, store = self._run(most, straight=self._straight and not crowded)
             if stop == k.FINISHED and most < left and self._counters[k.C_TUPLES] - done == most:
                 crowded = False
                 self._keep_within_limit()
                 self._detect_completion()
+                self._weigh_feedback()
             elif stop == k.CROWDED:
                 # Crowds come together: leave ever longer stretches to the general machine.
                 crowded, burst = True, min(2 * burst, 4096)
@@ -302,6 +234,7 @@ class JoinEngine:
                 if stop == k.FINISHED:
                     self._keep_within_limit()
                     self._detect_completion()
+                    self._weigh_feedback()
                     return
             else:
                 self._make_room_in(stop, store)
@@ -480,6 +413,7 @@ class JoinEngine:
         when that has come, whether or not the states below ever held a part of it.
         """
         self._end_feedback()
+        self._habit, self._sleepers = replace(self._habit, asks=False, idle=0), ()
         old = {node: self._states[i] for i, node in enumerate(self._nodes)}
         old_keys = {node: self._key_classes(i) for i, node in enumerate(self._nodes)}
         empty = bool((self._streams[:, k.S_NEXT] == self._streams[:, k.S_OLDEST]).all())
@@ -510,7 +444,7 @@ class JoinEngine:
         for i in rekeyed:
             self._rekey(i)
         if self._completion == "moving_state":
-            self._fill_states()
+            self._fill_states(range(len(self._nodes)))
         self._begin_feedback()
         self._straight = self._is_straight()
 
@@ -534,7 +468,7 @@ class JoinEngine:
         return min(sorted(node), key=lambda stream: self.layouts[stream].lifetime)
 
     def _compile(self, plan: Plan, rank: Rank | None, unprobed: frozenset[Node]) -> Programs:
-        fills = self._completion == "moving_state"
+        fills = self._completion == "moving_state" or self._weighs_feedback
         loops = self._nested_loops
         return compile_programs(plan, self.graph, rank, fills=fills, unprobed=unprobed, nested_loops=loops)
 
@@ -874,14 +808,82 @@ class JoinEngine:
     def _feedback(self) -> fb.Feedback | None:
         return self._assembly.feedback
 
+    @property
+    def _weighs_feedback(self) -> bool:
+        return self._production is not None and self._production.when == "auto"
+
     def _demands(self, plan: Plan, programs: Programs) -> dict[str, Any]:
-        if self._production is None:
+        """What consumers may say, as arguments of the assembly."""
+        production = self._production
+        if production is None or (self._weighs_feedback and not (self._habit.asks or self._sleepers)):
             return {}
+        lattice, producers = production.lattice, None
+        if self._weighs_feedback and not self._habit.asks:
+            lattice, producers = 0, self._sleepers
         return {
-            "demands": find_demands(plan, self.graph, programs, self._production.lattice),
-            "filter_bits": self._production.filter_bits,
+            "demands": find_demands(plan, self.graph, programs, lattice, producers),
+            "filter_bits": production.filter_bits,
             "unchanging": self._unchanging,
         }
+
+    def _weigh_feedback(self) -> None:
+        """Decide, from time to time, where feedback pays (:mod:`thalweg.engine.thrift`)."""
+        habit = self._habit
+        is_due = self._weighs_feedback and self._counters[k.C_TUPLES] - habit.looked >= PERIOD
+        if not is_due or self._straight or self._passes_over:
+            return
+        self._habit = reconsidered(habit, self.work, self._idle_states(), self._promised)
+        chosen: tuple[Node, ...] = ()
+        if not self._habit.asks:
+            pairs = siblings(self.plan)
+            asleep = {pairs[node] for node in self._sleepers}
+            chosen = sleepers(
+                pairs,
+                [
+                    node
+                    for i, node in enumerate(self._nodes)
+                    if (habit.idle | self._habit.idle if node in asleep else habit.idle & self._habit.idle) >> i & 1
+                ],
+            )
+        if self._habit.asks != habit.asks or (set(chosen) != set(self._sleepers) and habit.may_change):
+            self._sleepers = chosen
+            self._end_feedback()
+            self._install(self._assemble(self.plan, self._rank))
+            self._begin_feedback()
+            self._make_whole()
+
+    def _idle_states(self) -> int:
+        """The states that are complete and have no entry, as bits."""
+        bits = 0
+        for index, row in enumerate(self._states):
+            if row[k.N_COMPLETE] == k.COMPLETE:
+                entries = self._entries(index)
+                if len(entries) and entries[-1, k.ENTRY_EXPIRY] <= self.watermark:
+                    self._sweep(index)
+                bits |= int(row[k.N_COUNT] == 0) << index
+        return bits
+
+    def _promised(self, now: float) -> float:
+        """What a tuple would cost if joins asked for parts."""
+        programs = self._compile(self.plan, self._rank, frozenset())
+        demands = find_demands(self.plan, self.graph, programs)
+        return Promise(self.glimpse(SAMPLE), self.layouts, demands).cost(now)
+
+    def _make_whole(self) -> None:
+        """Complete the states in which nothing will be missing any more: as changes of plan do, or at once."""
+        lasting = np.zeros(len(self._states), np.bool_)
+        if self._feedback is not None:
+            lasting = self._feedback.gaps[:, fb.O_KIND_COUNT] > 0
+        missing = (self._states[:, k.N_COMPLETE] == k.INCOMPLETE) & (self._states[:, k.N_BORN] == FOREVER) & ~lasting
+        if self._limit is not None or self._completion != "jisc":
+            return
+        unaided = []
+        for index in np.flatnonzero(missing).tolist():
+            if self._carrier(index) is None:
+                unaided.append(index)
+            else:
+                self._states[index, [k.N_BORN, k.N_CHECK]] = self.watermark, 1
+        self._fill_states(unaided)
 
     def _begin_feedback(self) -> None:
         """Let the consumers of the plan that runs speak to their producers.
@@ -1076,9 +1078,9 @@ class JoinEngine:
                 return
             self._make_room_in(stop, store)
 
-    def _fill_states(self) -> None:
-        """Compute all entries of all incomplete states, from the bottom up (Moving State, JISC 3.2)."""
-        for index in sorted(range(len(self._nodes)), key=lambda i: len(self._nodes[i])):
+    def _fill_states(self, indices: Sequence[int]) -> None:
+        """Compute all entries of incomplete states, from the bottom up (Moving State, JISC 3.2)."""
+        for index in sorted(indices, key=lambda i: len(self._nodes[i])):
             row = self._states[index]
             if row[k.N_COMPLETE] == k.COMPLETE:
                 continue

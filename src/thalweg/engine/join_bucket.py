@@ -21,9 +21,9 @@ from thalweg.engine.encoding import encoders
 from thalweg.engine.expressions import Expressions, physical_names
 from thalweg.engine.image import ImageTag
 from thalweg.engine.instants import FOREVER
-from thalweg.engine.join import Glimpse, StoreSize, Work
 from thalweg.engine.kernels.join import ROW, Int64s
 from thalweg.engine.migration import open_joiner
+from thalweg.engine.observations import Glimpse, StoreSize, Work
 from thalweg.engine.outputs import Emitter, Entering, emitter
 from thalweg.engine.payload import Payload, Rows
 from thalweg.engine.results import Verdict, engine_columns, needs_times, payload_columns

@@ -28,8 +28,9 @@ from typing import Protocol
 
 from thalweg.cql.query import Query
 from thalweg.engine.eddy import EddyEngine
-from thalweg.engine.join import Glimpse, JoinEngine, StoreSize, Work
+from thalweg.engine.join import JoinEngine
 from thalweg.engine.kernels.join import Int64s
+from thalweg.engine.observations import Glimpse, StoreSize, Work
 from thalweg.engine.parallel_track import ParallelTrack, PrintedParallelTrack
 from thalweg.options import Feedback, Migration, Production
 from thalweg.plan.program import Rank

@@ -31,10 +31,11 @@ import numpy as np
 from thalweg.cql.query import Query
 from thalweg.engine.batch import in_time_order
 from thalweg.engine.instants import NEVER
-from thalweg.engine.join import Glimpse, JoinEngine, StoreSize, Work
+from thalweg.engine.join import JoinEngine
 from thalweg.engine.kernels import results as k
 from thalweg.engine.kernels.join import ROW, Int64s
 from thalweg.engine.layout import row_numbers
+from thalweg.engine.observations import Glimpse, StoreSize, Work
 from thalweg.options import Feedback, Production
 from thalweg.plan.program import Rank
 from thalweg.plan.tree import Plan

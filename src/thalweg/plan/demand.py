@@ -25,13 +25,13 @@ propagation upstream      every join above a component has a demand of its own f
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import combinations
 
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.program import Program, Programs, Step, expand_leaves
-from thalweg.plan.tree import Join, Node, Plan, Tree, TreePlan
+from thalweg.plan.tree import Join, Node, Plan, Tree, TreePlan, joins
 
 MOST_PARTS = 64
 """Parts of one join's input that are told apart, at most: the lattice has as many as there are subsets of streams."""
@@ -45,15 +45,18 @@ class Demand:
     """Whether some streams have a combination of tuples with given values.
 
     Attributes:
-        key: the classes whose values are given; none: whether there is any tuple at all.
+        key: the classes whose values are given; none: whether there is anything at all.
         others: the streams, each of which carries one of the classes.
         witness: the program that looks for a combination.
+        state: without a key, the kept state that holds the combinations, if that is what is asked; as long as it is
+            complete, it tells at once.
 
     """
 
     key: tuple[int, ...]
     others: tuple[int, ...]
     witness: Program
+    state: Node | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +95,12 @@ class Demands:
         return tuple(sorted(found))
 
 
-def find_demands(plan: Plan, graph: JoinGraph, programs: Programs, lattice: int = 1) -> Demands:
-    """The demands of a plan's joins; ``lattice``: of parts with up to so many components.
+def find_demands(
+    plan: Plan, graph: JoinGraph, programs: Programs, lattice: int = 1, producers: Collection[Node] | None = None
+) -> Demands:
+    """The demands of a plan's joins.
+
+    ``lattice``: of parts with up to so many components. ``producers``: of what these nodes produce alone; None: all.
 
     >>> from thalweg.plan.program import compile_programs
     >>> from thalweg.plan.tree import parse_plan
@@ -105,7 +112,22 @@ def find_demands(plan: Plan, graph: JoinGraph, programs: Programs, lattice: int 
     >>> [[(site.demand, site.depth) for site in sites] for sites in found.sites]
     [[(0, -1), (1, -1)], [(0, -1), (1, 0)], []]
     """
-    return _Finder(plan, graph, programs, lattice).find()
+    return _Finder(plan, graph, programs, lattice, producers).find()
+
+
+def siblings(plan: Plan) -> dict[Node, Node]:
+    """For every join below the root of a tree, what it is joined with.
+
+    >>> from thalweg.plan.tree import parse_plan
+    >>> [(sorted(node), sorted(other)) for node, other in siblings(parse_plan("(A B) C", "ABC")).items()]
+    [([0, 1], [2])]
+    """
+    found: dict[Node, Node] = {}
+    for join in joins(plan.tree) if isinstance(plan, TreePlan) else ():
+        for child, other in ((join.left, join.right), (join.right, join.left)):
+            if isinstance(child, Join):
+                found[child.node] = other.node
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,25 +140,32 @@ class _Level:
 
 
 class _Finder:
-    def __init__(self, plan: Plan, graph: JoinGraph, programs: Programs, lattice: int) -> None:
+    def __init__(
+        self, plan: Plan, graph: JoinGraph, programs: Programs, lattice: int, producers: Collection[Node] | None
+    ) -> None:
         self.plan = plan
         self.graph = graph
         self.programs = programs
         self.lattice = lattice
-        self.demands: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
+        self.producers = producers
+        self.demands: dict[tuple[tuple[int, ...], Node], int] = {}
 
     def find(self) -> Demands:
         sites = tuple(tuple(self._sites(program)) for program in self.programs.heads)
-        demands = [
-            Demand(key, others, expand_leaves(self.graph, frozenset(key), others)) for key, others in self.demands
-        ]
-        return Demands(tuple(demands), sites)
+        return Demands(tuple(self._demand(key, asked) for key, asked in self.demands), sites)
+
+    def _demand(self, key: tuple[int, ...], asked: Node) -> Demand:
+        others = tuple(sorted(asked))
+        witness = expand_leaves(self.graph, frozenset(key), others)
+        return Demand(key, others, witness, asked if not key and len(asked) > 1 else None)
 
     def _sites(self, program: Program) -> list[Site]:
         found: dict[int, Site] = {}
         for level in self._levels(program):
-            for part in self._parts(level):
-                site = self._site(program, level, part)
+            if self.producers is not None and level.joined not in self.producers:
+                continue
+            for part, asked in self._parts(level):
+                site = self._site(program, level, part, asked)
                 if site is not None and site.depth < found.get(site.demand, _NOWHERE).depth:
                     found[site.demand] = site
         return sorted(found.values(), key=lambda site: (site.depth, site.size))
@@ -156,9 +185,12 @@ class _Finder:
                     yield _Level(joined, step.target, i)
                 joined |= step.target
 
-    def _parts(self, level: _Level) -> Iterator[Node | int]:
-        """What a join may have no partner for: everything (for want of a stream), then parts of what it gets."""
-        yield from sorted(level.other)
+    def _parts(self, level: _Level) -> Iterator[tuple[Node, Node]]:
+        """What a join may have no partner for, and in what: everything in a state or window, then parts of a tuple."""
+        if level.other in self.programs.keys:
+            yield frozenset(), level.other
+        for stream in sorted(level.other):
+            yield frozenset(), frozenset((stream,))
         meeting = [s for s in sorted(level.joined) if self.graph.connecting(frozenset((s,)), level.other)]
         left = MOST_PARTS
         for size in range(1, min(self.lattice, len(meeting)) + 1):
@@ -166,31 +198,29 @@ class _Finder:
                 if left == 0:
                     return
                 left -= 1
-                yield frozenset(part)
+                yield frozenset(part), level.other
 
-    def _site(self, program: Program, level: _Level, part: Node | int) -> Site | None:
-        key: tuple[int, ...]
-        others: tuple[int, ...]
-        if isinstance(part, int):
-            key, others, size = (), (part,), 0
-            last = next(i for i, probe in enumerate(program.steps) if part in probe.target)
-        else:
-            key, size, last = self.graph.connecting(part, level.other), len(part), level.step
-            others = tuple(s for s in sorted(level.other) if self.graph.carried(frozenset((s,))) & set(key))
-            if not isinstance(self.plan, TreePlan):
-                last -= 1  # what is probed next anyway needs no asking; nothing is stored before it
+    def _site(self, program: Program, level: _Level, part: Node, asked: Node) -> Site | None:
+        key, size = self.graph.connecting(part, asked), len(part)
+        last = next(i for i, probe in enumerate(program.steps) if probe.target & asked)
+        if part and not isinstance(self.plan, TreePlan):
+            last -= 1  # what is probed next anyway needs no asking; nothing is stored before it
         bound = program.head
         for depth, step in enumerate((None, *program.steps[:last]), start=-1):
             bound |= step.target if step is not None else frozenset()
-            if not isinstance(part, int) and not part <= bound:
+            if not part <= bound:
                 continue
             gaps = self._gaps(
                 program.steps[max(0, depth) :], level.joined, self.graph.carried(bound), at_least=min(size, 1)
             )
             if gaps is not None:
-                demand = self.demands.setdefault((key, others), len(self.demands))
+                demand = self.demands.setdefault((key, self._asked(key, asked)), len(self.demands))
                 return Site(demand, depth, size, level.joined, gaps)
         return None
+
+    def _asked(self, key: tuple[int, ...], asked: Node) -> Node:
+        """Of the other side, the streams that carry some of the key; without one, all of it."""
+        return frozenset(s for s in asked if self.graph.carried(frozenset((s,))) & set(key)) if key else asked
 
     def _gaps(
         self, steps: tuple[Step, ...], within: Node, known: frozenset[int], at_least: int

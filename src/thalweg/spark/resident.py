@@ -27,8 +27,8 @@ from thalweg.engine.batch import Batch
 from thalweg.engine.bucket import Bucket, open_bucket
 from thalweg.engine.image import mark_dirty, read_image, write_image
 from thalweg.engine.instants import FOREVER, NEVER
-from thalweg.engine.join import Work
 from thalweg.engine.kernels.join import Int64s
+from thalweg.engine.observations import Work
 from thalweg.engine.sampling import SAMPLE_ROWS, sample
 from thalweg.errors import CheckpointError, ThalwegError
 from thalweg.options import Adaptivity, Feedback, Migration, Production, States

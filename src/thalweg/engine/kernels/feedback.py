@@ -41,10 +41,10 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 Int64s = NDArray[np.int64]
 
 # Columns of Feedback.demands: the table of what is remembered; the classes of its key; the program that looks for a
-# witness; the windows asked; whether these never change.
+# witness; the windows asked, or the state (-1: none); whether filters tell; whether what is asked never changes.
 D_TABLE, D_MASK, D_STRIDE, D_COUNT, D_WANTING, D_KEY, D_KEY_COUNT, D_PROGRAM = range(8)
-D_PARTNERS, D_PARTNER_COUNT, D_IS_FILTERED, D_IS_FINAL = range(8, 12)
-DEMAND_FIELDS = 12
+D_PARTNERS, D_PARTNER_COUNT, D_STATE, D_IS_FILTERED, D_IS_FINAL = range(8, 13)
+DEMAND_FIELDS = 13
 # A window asked: its stream; its access path by the classes that it carries, or filter (-1: neither); these classes.
 A_STREAM, A_PLACE, A_CLASSES, A_CLASS_COUNT = range(4)
 PARTNER_FIELDS = 4

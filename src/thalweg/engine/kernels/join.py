@@ -331,6 +331,20 @@ def _is_over(mem: Int64s, streams: Int64s, stream: int, word: int, watermark: in
 
 
 @_inlined
+def _is_empty(mem: Int64s, tables: Tables, index: int, watermark: int) -> bool:
+    """Whether a state has no entry that is not over, and surely so."""
+    state = tables.states[index]
+    if state[N_COMPLETE] != COMPLETE:
+        return False
+    if state[N_COUNT] > 0:
+        newest = state[N_REGION] + (state[N_COUNT] - 1) * state[N_STRIDE]
+        if mem[newest + ENTRY_EXPIRY] > watermark and state[N_ROWS_COUNT] == 0:
+            return False
+        sweep(mem, tables, index, watermark)  # the newest of those that stay tells from then on
+    return bool(state[N_COUNT] == 0)
+
+
+@_inlined
 def _drop_entries(mem: Int64s, states: Int64s, target: int, key: int) -> None:
     """Let the entries of a state's key expire."""
     entry = mem[states[target, N_HEADS] + (key & states[target, N_MASK])]
@@ -683,6 +697,14 @@ def run(
                             break
                         completions += 1
                         if _has_no_part(mem, streams, paths, steps, programs, lists, code, frame, n + target):
+                            if feedback is not None:  # most keys are asked for once; there is no point in keeping this
+                                probed[frame, depth] = key
+                                cursors[frame, depth] = -1
+                                probes += 1
+                                phase = SCAN
+                                if frame == 0:
+                                    met[depth] = 0
+                                continue
                             states[target, N_LIVE] += status == ABSENT
                             mem[slot] = key
                             mem[slot + 1] = (clock << STATUS_BITS) | TOUCHED
@@ -842,7 +864,11 @@ def run(
                     continue
                 demand = sites[site, fb.W_DEMAND]
                 sites[site, fb.W_LOOKS] += 1
-                if demands[demand, fb.D_IS_FILTERED]:
+                if demands[demand, fb.D_STATE] >= 0:
+                    verdict = fb.DEMANDED
+                    if _is_empty(mem, tables, demands[demand, fb.D_STATE], watermark):
+                        verdict = fb.WANTING
+                elif demands[demand, fb.D_IS_FILTERED]:
                     verdict = fb.WANTING if fb.lacks(mem, lists, demands, filters, demand, code) else fb.DEMANDED
                 else:
                     key = hash_codes(code, 0, lists, demands[demand, fb.D_KEY], demands[demand, fb.D_KEY_COUNT])

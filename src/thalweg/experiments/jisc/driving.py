@@ -12,8 +12,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from thalweg.engine.join import Work
 from thalweg.engine.migration import Joiner, open_joiner
+from thalweg.engine.observations import Work
 from thalweg.experiments import answers
 from thalweg.experiments.answers import Fingerprint
 from thalweg.experiments.experiment import Report, Row, rounded

@@ -1,0 +1,83 @@
+"""What a join tells of itself: what it holds, what is in its windows, and the work it has done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from thalweg.engine.kernels.join import Int64s
+from thalweg.plan.tree import Node
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSize:
+    """What a base window (one stream) or a kept state holds.
+
+    ``live_keys`` is None for base windows and for states whose keys are all live.
+    """
+
+    node: Node
+    tuples: int
+    live_keys: int | None
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class WindowGlimpse:
+    """Some of the tuples that a base window holds and that can still be in a result.
+
+    Attributes:
+        words: those taken, as rows of the stream's layout.
+        held: how many there are, about (exactly, where all were taken).
+        arrived: how many tuples have ever come into the window.
+
+    """
+
+    words: Int64s
+    held: float
+    arrived: int
+
+
+@dataclass(frozen=True, slots=True)
+class Glimpse:
+    """A look into every base window, at the time up to which tuples were processed (NEVER before the first)."""
+
+    time: int
+    windows: tuple[WindowGlimpse, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Work done since the start.
+
+    Attributes:
+        tuples: taken.
+        probes: lookups, of base windows and states.
+        candidates: that these looked at.
+        stored: entries put into states.
+        completions: keys of states that were completed because a probe, or the end of a migration, called for it.
+        results: emitted.
+        states_completed: states that began incomplete and became complete.
+        checked: results in which duplicates were looked for, by plans running side by side.
+        duplicates: found among those.
+        suspensions, resumptions, withheld, unprobed: see :class:`thalweg.engine.feedback.Savings`.
+
+    """
+
+    tuples: int
+    probes: int
+    candidates: int
+    stored: int
+    completions: int
+    results: int
+    states_completed: int = 0
+    checked: int = 0
+    duplicates: int = 0
+    suspensions: int = 0
+    resumptions: int = 0
+    withheld: int = 0
+    unprobed: int = 0
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """What the cost model prices, in this order."""
+        return (self.tuples, self.probes, self.candidates, self.stored, self.completions, self.results)
