@@ -14,6 +14,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.cases import Case
+from tests.engine.test_join import random_production
 from tests.lifetimes import contradictory
 from tests.oracle import expected, normalised_table
 from tests.properties.conformity import EAGER
@@ -79,7 +80,16 @@ def check(case: Case, rng: random.Random) -> None:
     adaptive = EAGER if case.eager else None
     limit = rng.choice([None, None, 1, 50_000]) if case.migration == "jisc" else None
     spec = simulated_spec(
-        query, partitioning, lateness, case.plan, case.states, case.migration, relations, adaptive, limit
+        query,
+        partitioning,
+        lateness,
+        case.plan,
+        case.states,
+        case.migration,
+        relations,
+        adaptive,
+        limit,
+        random_production(rng),
     )
     answers = [query.schema.empty_table()]
     with tempfile.TemporaryDirectory() as directory:

@@ -21,7 +21,8 @@ from thalweg.cql.query import Query, StreamRef
 from thalweg.engine.expressions import Expressions, physical_names
 from thalweg.engine.instants import NEVER
 from thalweg.engine.interner import comparable
-from thalweg.options import Adaptivity, Migration, States
+from thalweg.engine.join import Work
+from thalweg.options import Adaptivity, Feedback, Migration, Production, States
 from thalweg.plan.partitioning import Coordinate, Partitioning
 from thalweg.spark.compatibility import description
 from thalweg.spark.packing import MOMENT, Packer, T, hash_column, time_column, unblob
@@ -60,6 +61,7 @@ class SimulatedBucket:
         self._log = DictLog()
         self._kept: dict[int, Resident] = {}
         self.metrics: list[dict[str, object]] = []
+        self.work: Work | None = None
 
     @property
     def chunks(self) -> int:
@@ -88,6 +90,7 @@ class SimulatedBucket:
             shutil.rmtree(self._directory, ignore_errors=True)  # it may not be there yet
         kept = self._kept.pop(worker, None)
         resident, outcome = attend(self._spec, self._number, self._record, arriving, log, directory, kept)
+        self.work = resident.bucket.work
         if directory is not None:
             self._kept[worker] = resident
         return log, outcome
@@ -186,6 +189,7 @@ def simulated_spec(
     relations: Mapping[int, pa.Table] | None = None,
     adaptive: Adaptivity | None = None,
     memory_limit: int | None = None,
+    production: Production | Feedback = "push",
 ) -> Spec:
     described = description(query, partitioning)
     collected = {
@@ -205,6 +209,7 @@ def simulated_spec(
         migration=migration,
         adaptive=adaptive,
         memory_limit=memory_limit,
+        production=production,
         late_directory=None,
         described=described,
     )

@@ -379,6 +379,11 @@ class JoinEngine:
             sizes.append(StoreSize(node, int(row[k.N_COUNT]), live, 8 * self._state_words(index)))
         return sizes
 
+    @property
+    def bytes_used(self) -> int:
+        """The memory of windows, states, and what feedback remembers."""
+        return 8 * self._words_used()
+
     def _window_words(self, stream: int) -> int:
         row = self._streams[stream]
         words = (int(row[k.S_MASK]) + 1) * int(row[k.S_STRIDE])

@@ -27,6 +27,7 @@ from thalweg.engine.assembly import Assembly
 from thalweg.engine.join import Heads
 from thalweg.engine.kernels.aggregate import DoubleSums, Heaps
 from thalweg.engine.kernels.eddy import Eddy
+from thalweg.engine.kernels.feedback import Feedback
 from thalweg.engine.kernels.join import Frames, Inbox
 from thalweg.errors import ThalwegError
 from thalweg.plan.difference import DifferencePlan
@@ -35,7 +36,7 @@ from thalweg.plan.tree import Join, Leaf, LinearPlan, TreePlan
 _RECORDS: dict[str, type[Any]] = {
     record.__name__: record
     for record in (
-        *(Assembly, DoubleSums, Eddy, Frames, Heads, Heaps, Inbox),
+        *(Assembly, DoubleSums, Eddy, Feedback, Frames, Heads, Heaps, Inbox),
         *(DifferencePlan, Join, Leaf, LinearPlan, TreePlan),
     )
 }

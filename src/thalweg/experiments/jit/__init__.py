@@ -33,7 +33,7 @@ def plot(document: Document, directory: Path) -> list[Path]:
 def measure(scale: Scale, sizes: Sizes, report: Report) -> Document:
     """Compare answers, then measure in the given sizes."""
     report("loading the kernels")
-    ready_kernels()
+    ready_kernels(feedback=True)
     checked = check_answers(sizes.families, report)
     rows, claims = measure_figures(sizes, report)
     return Document(bench="jit", scale=scale, machine=machine.describe(), rows=[*checked, *rows], claims=claims)

@@ -53,8 +53,9 @@ def check_answers(families: tuple[Family, ...], report: Report) -> list[Row]:
 
 def _over_few_values(clique: Clique) -> Clique:
     n = clique.streams
-    values = (_HELD**n / _ALIVE) ** (2 / (n * (n - 1)))  # there are n(n - 1) / 2 predicates
-    return replace(clique, window_min=_HELD / 60, rate=1.0, dmax=max(2, round(values)), wide=min(2, clique.wide))
+    wide = min(2, clique.wide)
+    values = (_HELD**n / wide ** (n - 1) / _ALIVE) ** (2 / (n * (n - 1)))  # there are n(n - 1) / 2 predicates
+    return replace(clique, window_min=_HELD / 60, rate=1.0, dmax=max(2, round(values)), wide=wide)
 
 
 def _telling(report: Report, plan: str) -> Report:

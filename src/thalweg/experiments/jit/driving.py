@@ -2,28 +2,36 @@
 
 With *push*, an intermediate result is produced as soon as it can be; with *jit*, consumers without partners suspend its
 production; *auto* decides which of the two it is worth. Each joins by nested loops, as in the paper, or by hash.
+
+Clocks count the processor time that an engine takes, not what it takes to write its answer down or to look into its
+stores.
 """
 
 from __future__ import annotations
 
+import gc
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from thalweg.engine.join import JoinEngine
-from thalweg.engine.observations import StoreSize
 from thalweg.experiments import answers
-from thalweg.experiments.experiment import Row
-from thalweg.experiments.jisc.driving import Lap
+from thalweg.experiments.experiment import Report, Row
+from thalweg.experiments.jisc.driving import Lap, Laps
 from thalweg.experiments.jisc.workloads import Tuples
 from thalweg.experiments.jit.workloads import Clique
+from thalweg.experiments.timing import one_core
+from thalweg.options import Production
 
 Method = Literal["nested loops", "hash"]
-Production = Literal["push", "jit", "auto"]
 
-SAMPLES = 20
+_LOOKS = 20
 """Looks into the stores per window."""
+_PIECES = 4
+"""Pieces of a window after which contenders that are driven side by side take turns."""
 _COUNTS = ("tuples", "probes", "candidates", "stored", "results", "suspensions", "resumptions", "withheld", "unprobed")
 
 
@@ -48,28 +56,34 @@ CONTENDERS = {contender.name: contender for contender in (*LOOPS, *HASH)}
 
 @dataclass(slots=True)
 class Peaks:
-    """The most that windows and states held at any look.
+    """The most that an engine held at any look.
 
-    A state's bytes are those of its entries, its hash heads and what it remembers of its keys, those that are suspended
-    included.
+    A state's bytes are those of its entries, its hash heads and the status of its keys, a window's those of its tuples
+    and access paths. The rest is what feedback remembers.
     """
 
-    window_bytes: int = 0
+    all_bytes: int = 0
     state_bytes: int = 0
     state_entries: int = 0
+    window_bytes: int = 0
+    feedback_bytes: int = 0
 
-    def look(self, sizes: Iterable[StoreSize]) -> None:
-        sizes = list(sizes)
+    def look(self, engine: JoinEngine) -> None:
+        sizes, used = engine.sizes(), engine.bytes_used
         states = [size for size in sizes if len(size.node) > 1]
-        self.window_bytes = max(self.window_bytes, sum(size.bytes for size in sizes if len(size.node) == 1))
+        self.all_bytes = max(self.all_bytes, used)
         self.state_bytes = max(self.state_bytes, sum(size.bytes for size in states))
         self.state_entries = max(self.state_entries, sum(size.tuples for size in states))
+        self.window_bytes = max(self.window_bytes, sum(size.bytes for size in sizes if len(size.node) == 1))
+        self.feedback_bytes = max(self.feedback_bytes, used - sum(size.bytes for size in sizes))
 
     def columns(self) -> Row:
         return {
+            "peak_bytes": self.all_bytes,
             "peak_state_bytes": self.state_bytes,
             "peak_state_entries": self.state_entries,
             "peak_window_bytes": self.window_bytes,
+            "peak_feedback_bytes": self.feedback_bytes,
         }
 
 
@@ -81,44 +95,83 @@ class Course:
     tuples: Tuples
     end: int
 
+    def cuts(self, pieces: int) -> list[int]:
+        """Times from the end of the first window on, so many of them in a window."""
+        return [*range(self.clique.window, self.end, self.clique.window // pieces), self.end]
+
     def drive(self, name: str, peaks: Peaks | None = None) -> Lap:
-        """Drive a contender through; given ``peaks``, with looks into its stores in between.
+        """Drive a contender through, alone; given ``peaks``, with looks into its stores.
 
         A look drops what has expired from the states. Nested loops would otherwise compare with it until a state is
         full; the paper's joins drop it at every arrival.
         """
-        contender, clique = CONTENDERS[name], self.clique
-        engine = JoinEngine(
+        ride = Ride(self, CONTENDERS[name])
+        seconds = 0.0
+        for cut in self.cuts(_LOOKS)[1:]:
+            seconds += ride.to(cut)
+            if peaks is not None:
+                peaks.look(ride.engine)
+        return Lap(seconds, ride.work, ride.found)
+
+    def drive_side_by_side(self, names: Sequence[str], rounds: int, report: Report) -> dict[str, Laps]:
+        """Drive several through at the same time, taking turns piece by piece; of every piece, the best round counts.
+
+        Whatever slows the machine down for a moment then slows all of them down, or a round that does not count.
+        """
+        cuts = self.cuts(_PIECES)
+        seconds = np.empty((rounds, len(cuts) - 1, len(names)))
+        with one_core():
+            for turn in range(rounds):
+                report(f"{', '.join(names)}: {turn + 1} of {rounds}")
+                rides = [Ride(self, CONTENDERS[name]) for name in names]
+                gc.collect()
+                for piece, cut in enumerate(cuts[1:]):
+                    for i in range(len(names)):
+                        place = (i + piece + turn) % len(names)
+                        seconds[turn, piece, place] = rides[place].to(cut)
+                for name, ride in zip(names, rides, strict=True):
+                    answers.check_fingerprints(rides[0].found, ride.found, (names[0], name))
+        best = seconds.min(axis=0).sum(axis=0)
+        return {
+            name: Laps((float(best[place]),), ride.work, ride.found.rows)
+            for place, (name, ride) in enumerate(zip(names, rides, strict=True))
+        }
+
+
+class Ride:
+    """An engine on its way through a course, the first window behind it."""
+
+    def __init__(self, course: Course, contender: Contender) -> None:
+        clique = course.clique
+        self.engine = JoinEngine(
             clique.query,
             clique.plan,
             clique.rank,
             nested_loops=contender.method == "nested loops",
             production=contender.production,
         )
-        stride = clique.window // SAMPLES if peaks is not None else clique.window
-        start = min(clique.window, self.end)
-        seconds, found = self._lap(engine, 0, start, stride, peaks)
-        before = engine.work
-        seconds, later = self._lap(engine, start, self.end, stride, peaks)
-        after = engine.work
-        work = {name: getattr(after, name) - getattr(before, name) for name in _COUNTS}
-        return Lap(seconds, work, found.joined(later))
+        self.found = answers.NOTHING
+        self._tuples = course.tuples
+        self._position = 0
+        self.to(clique.window)
+        self._before = self.engine.work
 
-    def _lap(
-        self, engine: JoinEngine, start: int, end: int, stride: int, peaks: Peaks | None
-    ) -> tuple[float, answers.Fingerprint]:
-        """Seconds of processor time that the engine took, and its answer."""
-        seconds, found = 0.0, answers.NOTHING
-        for position in range(start, end, stride):
-            batch = self.tuples.between(position, min(position + stride, end))
-            started = time.process_time()
-            engine.offer(batch)
-            blocks = engine.advance()
-            while (block := next(blocks, None)) is not None:
-                seconds += time.process_time() - started
-                found = found.joined(answers.fingerprint(block[:, 2:].T))
-                started = time.process_time()
+    def to(self, end: int) -> float:
+        """Process what comes before ``end``; seconds of processor time."""
+        batch = self._tuples.between(self._position, end)
+        started = time.process_time()
+        self.engine.offer(batch)
+        blocks = self.engine.advance()
+        seconds = 0.0
+        while (block := next(blocks, None)) is not None:
             seconds += time.process_time() - started
-            if peaks is not None:
-                peaks.look(engine.sizes())
-        return seconds, found
+            self.found = self.found.joined(answers.fingerprint(block[:, 2:].T))
+            started = time.process_time()
+        self._position = end
+        return seconds + time.process_time() - started
+
+    @property
+    def work(self) -> dict[str, int]:
+        """Counted since the first window."""
+        after = self.engine.work
+        return {name: getattr(after, name) - getattr(self._before, name) for name in _COUNTS}

@@ -18,6 +18,7 @@ _DASHES = {"nested loops": "-", "hash": "--"}
 _PANELS = {
     "cpu_seconds": "seconds of processor time",
     "peak_state_bytes": "bytes of states, at most",
+    "peak_bytes": "bytes in all, at most",
     "candidates": "candidates looked at",
 }
 
@@ -37,7 +38,7 @@ def draw(document: Document, directory: Path) -> list[Path]:
 
 
 def _figure(part: str, rows: Sequence[Row], across: str, label: str) -> Figure:
-    figure = Figure(figsize=(12.0, 4.0), layout="constrained")
+    figure = Figure(figsize=(14.0, 4.0), layout="constrained")
     figure.suptitle(part, fontsize=10)
     for place, (up, up_label) in enumerate(_PANELS.items(), start=1):
         axes = figure.add_subplot(1, len(_PANELS), place)
@@ -46,7 +47,7 @@ def _figure(part: str, rows: Sequence[Row], across: str, label: str) -> Figure:
         axes.set_ylabel(up_label)
         axes.set_yscale("log")
         axes.grid(visible=True, alpha=0.3)
-    axes.legend(fontsize=8)
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=8)
     return figure
 
 
