@@ -27,6 +27,7 @@ from thalweg.engine.assembly import Assembly
 from thalweg.engine.join import Heads
 from thalweg.engine.kernels.aggregate import DoubleSums, Heaps
 from thalweg.engine.kernels.eddy import Eddy
+from thalweg.engine.kernels.feedback import Feedback
 from thalweg.engine.kernels.join import Frames, Inbox
 from thalweg.errors import ThalwegError
 from thalweg.plan.difference import DifferencePlan
@@ -35,7 +36,7 @@ from thalweg.plan.tree import Join, Leaf, LinearPlan, TreePlan
 _RECORDS: dict[str, type[Any]] = {
     record.__name__: record
     for record in (
-        *(Assembly, DoubleSums, Eddy, Frames, Heads, Heaps, Inbox),
+        *(Assembly, DoubleSums, Eddy, Feedback, Frames, Heads, Heaps, Inbox),
         *(DifferencePlan, Join, Leaf, LinearPlan, TreePlan),
     )
 }
@@ -119,7 +120,7 @@ class Snapshot:
                 return {"map": [[self._node(key), self._node(item)] for key, item in value.items()]}
         if type(value).__name__ in _RECORDS:
             return {type(value).__name__: [self._node(item) for item in _fields(value)]}
-        if isinstance(value, tuple):
+        if type(value) is tuple:  # one with a name of its own would lose it
             return {"tuple": [self._node(item) for item in value]}
         if is_imaged(value):
             return self._object(value)
