@@ -816,8 +816,11 @@ class JoinEngine:
     def _demands(self, plan: Plan, programs: Programs) -> dict[str, Any]:
         if self._production is None:
             return {}
+        found = find_demands(plan, self.graph, programs, self._production.lattice)
+        # The rows of static relations come one relation after the other: what has no partner yet is not without one.
+        sites = tuple(() if s in self._unchanging else each for s, each in enumerate(found.sites))
         return {
-            "demands": find_demands(plan, self.graph, programs, self._production.lattice),
+            "demands": replace(found, sites=sites),
             "filter_bits": self._production.filter_bits,
             "unchanging": self._unchanging,
         }
