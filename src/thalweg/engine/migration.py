@@ -28,6 +28,7 @@ from typing import Protocol
 
 from thalweg.cql.query import Query
 from thalweg.engine.eddy import EddyEngine
+from thalweg.engine.feedback import Savings
 from thalweg.engine.join import Glimpse, JoinEngine, StoreSize, Work
 from thalweg.engine.kernels.join import Int64s
 from thalweg.engine.parallel_track import ParallelTrack, PrintedParallelTrack
@@ -51,6 +52,10 @@ class Joiner(Protocol):
     @property
     def work(self) -> Work:
         """Work done since the start."""
+
+    @property
+    def savings(self) -> Savings:
+        """What feedback saved since the start; nothing, if none is given."""
 
     def offer(self, batches: Sequence[Int64s], watermark: int | None = None) -> None:
         """Hand over new tuples, per stream in time order; see :meth:`JoinEngine.offer`."""
