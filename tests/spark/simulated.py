@@ -21,7 +21,7 @@ from thalweg.cql.query import Query, StreamRef
 from thalweg.engine.expressions import Expressions, physical_names
 from thalweg.engine.instants import NEVER
 from thalweg.engine.interner import comparable
-from thalweg.options import Adaptivity, Migration, States
+from thalweg.options import Adaptivity, Feedback, Migration, Production, States
 from thalweg.plan.partitioning import Coordinate, Partitioning
 from thalweg.spark.compatibility import description
 from thalweg.spark.packing import MOMENT, Packer, T, hash_column, time_column, unblob
@@ -186,6 +186,7 @@ def simulated_spec(
     relations: Mapping[int, pa.Table] | None = None,
     adaptive: Adaptivity | None = None,
     memory_limit: int | None = None,
+    production: Production | Feedback = "push",
 ) -> Spec:
     described = description(query, partitioning)
     collected = {
@@ -205,6 +206,7 @@ def simulated_spec(
         migration=migration,
         adaptive=adaptive,
         memory_limit=memory_limit,
+        production=production,
         late_directory=None,
         described=described,
     )
