@@ -167,6 +167,8 @@ class Case(Spec):
     states: Literal["all", "none", "auto"] = "auto"
     batch_size: int = 65_536
     migration: str = "jisc"
+    production: str | tuple[tuple[str, int], ...] = "push"
+    memory_limit: int | None = None
     lateness: int | None = None
     transitions: tuple[tuple[int, str], ...] = ()
     eager: bool = False
