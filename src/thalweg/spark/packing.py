@@ -10,7 +10,7 @@ time from that, so that none waits for a row of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -172,9 +172,15 @@ def _conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 def blob(table: pa.Table) -> bytes:
     """A table as bytes."""
+    return bundle([table])
+
+
+def bundle(tables: Iterable[pa.Table]) -> bytes:
+    """Tables, one behind the other, as bytes."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
+    for table in tables:
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
     packed: bytes = sink.getvalue().to_pybytes()
     return packed
 
@@ -182,6 +188,15 @@ def blob(table: pa.Table) -> bytes:
 def unblob(body: bytes) -> pa.Table:
     """The table of a blob, without copying it."""
     return pa.ipc.open_stream(pa.py_buffer(body)).read_all()
+
+
+def unbundle(body: bytes) -> list[pa.Table]:
+    """The tables of a bundle, without copying them."""
+    source = pa.BufferReader(pa.py_buffer(body))
+    tables = []
+    while source.tell() < len(body):
+        tables.append(pa.ipc.open_stream(source).read_all())
+    return tables
 
 
 def unpacker(column: str) -> Callable[[Batches], Batches]:
