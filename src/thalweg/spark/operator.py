@@ -23,6 +23,7 @@ from thalweg.spark.buckets import bucket_keys
 from thalweg.spark.lodging import lodge
 from thalweg.spark.resident import Arriving, Outcome, Resident, Spec, attend
 from thalweg.spark.side_output import write
+from thalweg.spark.workers import task_done
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import MapState, TimerValues
@@ -114,7 +115,8 @@ class BucketOperator(StatefulProcessor):
         yield from _emitted(bucket, outcome)
 
     def close(self) -> None:
-        """Nothing to close: engines outlive the task."""
+        """Engines outlive the task."""
+        task_done()
 
 
 def _retire() -> None:

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from thalweg.engine.instants import GREATEST_TIME, NEVER
 from thalweg.plan.partitioning import Partitioning
+from thalweg.spark.workers import task_done
 
 T, MOMENT, PASSES = "__t", "__moment", "__passes"
 """Columns that Spark computes where they are needed: event time (if the time column is no timestamp), the time of the
@@ -102,6 +103,7 @@ class Packer:
                 held, size, place = [], 0, place + 1
         if held:
             yield self._pack(pa.Table.from_batches(held), place)
+        task_done()
 
     def _pack(self, table: pa.Table, place: int) -> pa.RecordBatch:
         """A row for each bucket; ``place`` orders the blobs of a stream as their rows came."""
@@ -207,5 +209,6 @@ def unpacker(column: str) -> Callable[[Batches], Batches]:
             for body in batch.column(column):
                 if body.is_valid:
                     yield from pa.ipc.open_stream(body.as_buffer()).read_all().to_batches()
+        task_done()
 
     return unpack
