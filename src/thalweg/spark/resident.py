@@ -49,7 +49,7 @@ from thalweg.spark.relations import Relations, rows_of_bucket
 from thalweg.spark.side_output import LATE, NO_TIME, KeptOut
 from thalweg.spark.watermarks import Watermarks
 
-FORMAT = 2
+FORMAT = 3
 """Of the record and the chunks; a checkpoint of another format is refused."""
 
 _PART_BYTES = 1 << 26
