@@ -37,6 +37,7 @@ class Assembly:
         paths: the access paths, in the order of their rows (by stream).
         nodes: the kept states, in the order of their rows.
         path_fields, components, keys, rows: (start, count) in ``lists``, per path or state.
+        rare: the keys of access paths that only feedback uses, which is seldom.
         feedback: where programs stop when there is no demand; its tables have no room yet.
 
     """
@@ -50,6 +51,7 @@ class Assembly:
     components: tuple[tuple[int, int], ...]
     keys: tuple[tuple[int, int], ...]
     rows: tuple[tuple[int, int], ...]
+    rare: tuple[tuple[int, ...], ...]
     feedback: fb.Feedback | None
 
 
@@ -82,13 +84,14 @@ def assemble(
     index = {node: i for i, node in enumerate(nodes)}
     sequence = [*programs.heads, *(programs.completions[node] for node in nodes)]
     sequence += [programs.fills[node] for node in nodes if programs.fills]
-    witnesses = len(sequence)
+    witnesses, used = len(sequence), _looked_up(sequence)
+    rare: set[Path] = set()
     if demands is not None:
         sequence += [demand.witness for demand in demands.demands]
-    used = {(next(iter(s.target)), s.key) for p in sequence for s in p.steps if len(s.target) == 1 and not s.scans}
-    if demands is not None and filter_bits is None:
-        used |= {part for demand in demands.demands for part in _partners(demand, layouts) if part[1]}
-    paths = tuple(sorted(used))
+        rare = _looked_up(sequence[witnesses:])
+        if filter_bits is None:
+            rare |= {part for demand in demands.demands for part in _partners(demand, layouts) if part[1]}
+    paths = tuple(sorted(used | rare))
     lists = _Lists()
     path_fields = tuple(lists.add(layouts[stream].codes[c] for c in key) for stream, key in paths)
     components = tuple(lists.add(sorted(node)) for node in nodes)
@@ -122,8 +125,14 @@ def assemble(
         components,
         keys,
         rows,
+        tuple(sorted({key for _, key in rare} - {key for _, key in used})),
         feedback,
     )
+
+
+def _looked_up(programs: Iterable[Program]) -> set[Path]:
+    """The access paths that programs use."""
+    return {(min(s.target), s.key) for p in programs for s in p.steps if len(s.target) == 1 and not s.scans}
 
 
 def _partners(demand: Demand, layouts: Sequence[StreamLayout]) -> list[Path]:

@@ -87,7 +87,7 @@ def make_room(feedback: fb.Feedback, memory: Memory, held: int, settle: Callable
 
     ``settle(i)`` drops the entries of a state that its gaps concern.
     """
-    most = max(_FIRST_SLOTS, 2 << held.bit_length())
+    most = max(_FIRST_SLOTS, 1 << held.bit_length())
     for row in feedback.demands:
         slots = int(row[fb.D_MASK]) + 1
         if 2 * row[fb.D_COUNT] >= slots:

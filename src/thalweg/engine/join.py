@@ -590,8 +590,10 @@ class JoinEngine:
             self._memory.free(dropped.start, dropped.words)
 
     def _allocate_heads(self, key: tuple[int, ...], streams: tuple[int, ...]) -> None:
-        """Hash heads for the paths by ``key``, four times as many as the largest window has room for."""
-        mask = 4 * int(self._streams[list(streams), k.S_MASK].max()) + 3
+        """Hash heads for the paths by ``key``: four times as many as the largest window has room for, or as many."""
+        mask = int(self._streams[list(streams), k.S_MASK].max())
+        if key not in self._assembly.rare:
+            mask = 4 * mask + 3
         self._heads[key] = Heads(self._memory.allocate((mask + 1) * len(streams)), mask, streams)
         self._place_heads(key)
         for stream in streams:

@@ -1,8 +1,8 @@
 """What Spark's Python workers are spared.
 
 After every task, a worker collects garbage: it looks at every object that it holds, which with the modules that we load
-takes 50 milliseconds and more, longer than the task itself in a small batch. A micro-batch has a dozen tasks. So what is loaded is
-exempted, once, when everything that a task needs is there; garbage that later tasks leave is collected as before.
+takes 50 milliseconds and more, longer than the task itself in a small batch. A micro-batch has a dozen tasks. So what
+is loaded is exempted, once, when everything that a task needs is there; garbage that later tasks leave is collected as before.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _tasks = 0
 
 def task_done() -> None:
     """To be called at the end of every task of ours."""
-    global _tasks  # noqa: PLW0603 - it counts what happens in this process
+    global _tasks
     _tasks += 1
     if _tasks == _LOADED_AFTER:
         gc.collect()
