@@ -2,7 +2,8 @@
 
 After every task, a worker collects garbage: it looks at every object that it holds, which with the modules that we load
 takes 50 milliseconds and more, longer than the task itself in a small batch. A micro-batch has a dozen tasks. So what
-is loaded is exempted, once, when everything that a task needs is there; garbage that later tasks leave is collected as before.
+is loaded is exempted, once, when everything that a task needs is there; garbage that later tasks leave is collected as
+before.
 """
 
 from __future__ import annotations
