@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from thalweg.engine.encoding import Booleans, microseconds
 from thalweg.engine.instants import FOREVER, NEVER
-from thalweg.engine.kernels.join import Int64s
+from thalweg.engine.kernels.compiled import Int64s
 
 
 @dataclass(frozen=True, slots=True)

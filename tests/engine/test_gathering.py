@@ -14,7 +14,7 @@ from thalweg.cql.query import Query
 from thalweg.engine.encoding import encoders
 from thalweg.engine.expressions import Expressions, physical_names
 from thalweg.engine.join import JoinEngine
-from thalweg.engine.kernels.join import X_IS_STATE
+from thalweg.engine.kernels.tables import X_IS_STATE
 from thalweg.engine.results import engine_columns
 from thalweg.plan.tree import TreePlan, parse_plan
 

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from thalweg.cql.query import Theta
 from thalweg.engine.kernels import feedback as fb
-from thalweg.engine.kernels import join as k
+from thalweg.engine.kernels import tables as k
+from thalweg.engine.kernels.compiled import Float64s, Int64s
 from thalweg.engine.layout import StreamLayout
 from thalweg.plan.demand import Demand, Demands, Site
 from thalweg.plan.program import Program, Programs
@@ -44,9 +45,9 @@ class Assembly:
 
     paths: tuple[Path, ...]
     nodes: tuple[Node, ...]
-    steps: k.Int64s
-    programs: k.Int64s
-    lists: k.Int64s
+    steps: Int64s
+    programs: Int64s
+    lists: Int64s
     path_fields: tuple[tuple[int, int], ...]
     components: tuple[tuple[int, int], ...]
     keys: tuple[tuple[int, int], ...]
@@ -219,7 +220,7 @@ class _FeedbackBuilder:
         nodes: Sequence[Node],
         kinds: Sequence[Sequence[tuple[tuple[int, ...], tuple[int, int]]]],
         is_told: NDArray[np.bool_],
-    ) -> tuple[k.Int64s, k.Int64s]:
+    ) -> tuple[Int64s, Int64s]:
         rows: list[list[int]] = []
         table = np.zeros((places, fb.PLACE_FIELDS), np.int64)
         for head, (program, sites) in enumerate(zip(self.programs.heads, self.demands.sites, strict=True)):
@@ -320,7 +321,7 @@ def _rows_components(node: Node, layouts: Sequence[StreamLayout]) -> Iterable[in
             yield from (stream, k.COMPONENTS + position)
 
 
-def theta_tables(thetas: Sequence[Theta], layouts: Sequence[StreamLayout]) -> tuple[k.Int64s, k.Int64s, k.Float64s]:
+def theta_tables(thetas: Sequence[Theta], layouts: Sequence[StreamLayout]) -> tuple[Int64s, Int64s, Float64s]:
     """(rows, integer offsets, float offsets) of the theta predicates."""
     rows = np.zeros((len(thetas), k.THETA_FIELDS), np.int64)
     integers = np.zeros(len(thetas), np.int64)

@@ -8,7 +8,8 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from thalweg.engine.kernels.join import Int64s, T
+from thalweg.engine.kernels.compiled import Int64s
+from thalweg.engine.kernels.tables import T
 from thalweg.engine.layout import row_numbers
 
 

@@ -17,7 +17,7 @@ from thalweg.engine.difference_bucket import DifferenceBucket
 from thalweg.engine.feedback import Savings
 from thalweg.engine.image import ImageTag
 from thalweg.engine.join_bucket import JoinBucket
-from thalweg.engine.kernels.join import Int64s
+from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.observations import Glimpse, StoreSize, Work
 from thalweg.engine.payload import Rows
 from thalweg.errors import PlanError

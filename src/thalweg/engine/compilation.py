@@ -20,10 +20,10 @@ from numba.core.dispatcher import Dispatcher
 from thalweg.cql.query import AttributeClass, Output, Query, RangeWindow, RowsWindow, StreamRef, Window
 from thalweg.engine.eddy import EddyEngine
 from thalweg.engine.join import JoinEngine
-from thalweg.engine.kernels import eddy, feedback, hashing, join
+from thalweg.engine.kernels import eddy, feedback, hashing, join, predicates, states, straight, windows
 from thalweg.plan.tree import Plan, TreePlan, parse_plan
 
-_MODULES = (join, eddy, feedback, hashing)
+_MODULES = (join, straight, eddy, feedback, states, windows, predicates, hashing)
 _STALE = (AttributeError, ImportError, pickle.UnpicklingError)
 """What reading a cache raises that names things which no longer exist."""
 _PATIENCE_SECONDS = 1.5

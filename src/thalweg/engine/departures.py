@@ -17,7 +17,7 @@ from typing import ClassVar
 import numpy as np
 
 from thalweg.engine.instants import FOREVER
-from thalweg.engine.kernels.join import Int64s
+from thalweg.engine.kernels.compiled import Int64s
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,8 @@ from thalweg.engine.expressions import Expressions, Scalar, physical_names
 from thalweg.engine.image import ImageTag
 from thalweg.engine.instants import NEVER
 from thalweg.engine.interner import Interner
+from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.kernels.difference import Arrivals
-from thalweg.engine.kernels.join import Int64s
 from thalweg.engine.observations import Glimpse, StoreSize, Work
 from thalweg.engine.payload import Payload, Rows
 from thalweg.engine.results import Outputs, engine_columns, payload_columns

@@ -30,7 +30,7 @@ from thalweg.cql.query import Query
 from thalweg.engine.assembly import Assembly
 from thalweg.engine.join import Completion, JoinEngine
 from thalweg.engine.kernels import eddy as k
-from thalweg.engine.kernels.join import G_FIRST
+from thalweg.engine.kernels.tables import G_FIRST
 from thalweg.errors import PlanError
 from thalweg.options import Feedback, Production
 from thalweg.plan.join_graph import JoinGraph

@@ -20,7 +20,8 @@ from thalweg.cql.query import Query, RowsWindow, Theta
 from thalweg.engine.expressions import Expressions, Scalar, physical_names, plain_column
 from thalweg.engine.instants import GREATEST_TIME
 from thalweg.engine.interner import Interner
-from thalweg.engine.kernels.join import ROW, Float64s, Int64s, T
+from thalweg.engine.kernels.compiled import Float64s, Int64s
+from thalweg.engine.kernels.tables import ROW, T
 from thalweg.engine.layout import layouts, sides
 from thalweg.errors import InputError
 

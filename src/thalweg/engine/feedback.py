@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import astuple, dataclass, replace
 
 from thalweg.engine.kernels import feedback as fb
+from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.kernels.hashing import DIRECTORY_FIELDS
 from thalweg.engine.memory import Memory
 
@@ -40,7 +41,7 @@ class Savings:
     unstored_bytes: int = 0
 
     @staticmethod
-    def of(before: fb.Int64s, feedback: fb.Feedback | None, unstored_bytes: int) -> Savings:
+    def of(before: Int64s, feedback: fb.Feedback | None, unstored_bytes: int) -> Savings:
         """``before``: what was tallied under earlier plans."""
         counts = before if feedback is None else before + feedback.tally
         suspended = 0 if feedback is None else feedback.demands[:, fb.D_WANTING].sum()
@@ -102,12 +103,12 @@ def make_room(feedback: fb.Feedback, memory: Memory, held: int, settle: Callable
     feedback.tally[fb.T_IS_FULL] = 0
 
 
-def _place_demand(row: fb.Int64s, memory: Memory, slots: int) -> None:
+def _place_demand(row: Int64s, memory: Memory, slots: int) -> None:
     row[fb.D_TABLE] = memory.allocate(slots * int(row[fb.D_STRIDE]))
     row[[fb.D_MASK, fb.D_COUNT, fb.D_WANTING]] = slots - 1, 0, 0
 
 
-def _place_gaps(row: fb.Int64s, memory: Memory, slots: int) -> None:
+def _place_gaps(row: Int64s, memory: Memory, slots: int) -> None:
     row[fb.O_TABLE] = memory.allocate(slots * DIRECTORY_FIELDS)
     row[[fb.O_MASK, fb.O_COUNT, fb.O_ALL]] = slots - 1, 0, 0
 

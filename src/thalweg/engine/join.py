@@ -20,9 +20,14 @@ from thalweg.engine.assembly import Assembly, Path, assemble, theta_tables
 from thalweg.engine.feedback import Savings
 from thalweg.engine.instants import FOREVER, NEVER
 from thalweg.engine.kernels import feedback as fb
-from thalweg.engine.kernels import join as k
+from thalweg.engine.kernels import join as join_kernels
+from thalweg.engine.kernels import states as state_kernels
+from thalweg.engine.kernels import tables as k
+from thalweg.engine.kernels import windows as window_kernels
+from thalweg.engine.kernels.compiled import Float64s, Int64s
 from thalweg.engine.kernels.eddy import Eddy
 from thalweg.engine.kernels.hashing import DIRECTORY_FIELDS
+from thalweg.engine.kernels.straight import run_straight
 from thalweg.engine.layout import StreamLayout, layouts, row_numbers
 from thalweg.engine.memory import Memory
 from thalweg.engine.observations import Glimpse, StoreSize, WindowGlimpse, Work
@@ -161,7 +166,7 @@ class JoinEngine:
 
     # -- Running ------------------------------------------------------------------------
 
-    def offer(self, batches: Sequence[k.Int64s], watermark: int | None = None) -> None:
+    def offer(self, batches: Sequence[Int64s], watermark: int | None = None) -> None:
         """Hand over new tuples, per stream in time order (a matrix of its layout's words).
 
         ``watermark``: no tuple before this time will be offered after these. Without one the tuples come in
@@ -181,7 +186,7 @@ class JoinEngine:
         known = self._deaths[: self._frames.registers[k.R_DEATHS]]
         self._deaths = np.concatenate([known, np.empty((tuples, 3), np.int64)])
 
-    def load(self, batches: Sequence[k.Int64s], watermark: int) -> None:
+    def load(self, batches: Sequence[Int64s], watermark: int) -> None:
         """Fill the RANGE windows of a new engine with tuples whose results were found before.
 
         A restart is a change from the empty plan: base windows are there, and every key of every state is absent.
@@ -204,7 +209,7 @@ class JoinEngine:
         self._assembly = assemble(Programs((), {}, {}, {}), self.layouts)
         self.transition(self.plan, self._rank)
 
-    def advance(self, limit: int | None = None) -> Iterator[k.Int64s]:
+    def advance(self, limit: int | None = None) -> Iterator[Int64s]:
         """Process up to ``limit`` of the offered tuples; yields blocks of results.
 
         A block has a row per result: its time, its expiry, and the row number of each stream's tuple. It is
@@ -257,7 +262,7 @@ class JoinEngine:
     def _run(self, limit: int, *, straight: bool) -> tuple[int, int]:
         """The kernel for the programs at hand; (what it stopped for, which store)."""
         if straight:
-            return k.run_straight(
+            return run_straight(
                 self._memory.words,
                 self._streams,
                 self._path_rows,
@@ -271,12 +276,12 @@ class JoinEngine:
                 self._timed,
                 limit,
             )
-        return k.run(*self._machine, limit, self._eddy, self._feedback)
+        return join_kernels.run(*self._machine, limit, self._eddy, self._feedback)
 
     @property
     def _machine(
         self,
-    ) -> tuple[k.Int64s, k.Float64s, k.Tables, k.Frames, k.Inbox, k.Int64s, k.Int64s, k.Int64s, int]:
+    ) -> tuple[Int64s, Float64s, k.Tables, k.Frames, k.Inbox, Int64s, Int64s, Int64s, int]:
         """What the general machine works on, in the order of its arguments."""
         return (
             self._memory.words,
@@ -290,7 +295,7 @@ class JoinEngine:
             self._horizon,
         )
 
-    def take_deaths(self) -> k.Int64s:
+    def take_deaths(self) -> Int64s:
         """(stream, row, time) of the tuples that left ROWS windows since this was last asked."""
         deaths = self._deaths[: self._frames.registers[k.R_DEATHS]].copy()
         self._frames.registers[k.R_DEATHS] = 0
@@ -317,7 +322,7 @@ class JoinEngine:
         """How many tuples a base window holds, those among them that died in its middle included."""
         return int(self._streams[stream, k.S_NEXT] - self._streams[stream, k.S_OLDEST])
 
-    def rows(self, stream: int) -> k.Int64s:
+    def rows(self, stream: int) -> Int64s:
         """The row numbers of the tuples in a base window."""
         row = self._streams[stream]
         tuples = self._window(stream)[np.arange(row[k.S_OLDEST], row[k.S_NEXT]) & row[k.S_MASK]]
@@ -325,7 +330,7 @@ class JoinEngine:
             tuples = tuples[tuples[:, self.layouts[stream].width + k.ALIVE] != k.DEAD]
         return row_numbers(tuples[:, k.ROW])
 
-    def unprocessed(self) -> tuple[list[k.Int64s], int | None]:
+    def unprocessed(self) -> tuple[list[Int64s], int | None]:
         """Per stream, the offered tuples that were not taken yet; and the watermark they were offered with."""
         parts = []
         for layout, (at, end) in zip(self.layouts, self._inbox.place, strict=True):
@@ -339,16 +344,16 @@ class JoinEngine:
 
     def first_rows(self) -> list[int]:
         """Per stream, the row number of the tuple that came first of those held; a great number if none is."""
-        k.purge(self._memory.words, self._streams, self.watermark)
+        window_kernels.purge(self._memory.words, self._streams, self.watermark)
         rows = []
         for stream, row in enumerate(self._streams):
             first = self._window(stream)[row[[k.S_OLDEST]] & row[k.S_MASK], k.ROW]
             rows.append(int(row_numbers(first)[0]) if self.held(stream) else np.iinfo(np.int64).max)
         return rows
 
-    def count_before(self, rows: k.Int64s) -> int:
+    def count_before(self, rows: Int64s) -> int:
         """How many tuples, and entries of states that hold one, have a lesser row number than their stream's here."""
-        return k.count_before(self._memory.words, self._tables, rows, self.watermark)
+        return state_kernels.count_before(self._memory.words, self._tables, rows, self.watermark)
 
     def glimpse(self, most: int) -> Glimpse:
         """A look at up to ``most`` tuples of every base window: it takes the same time whatever they hold."""
@@ -450,7 +455,7 @@ class JoinEngine:
         self._begin_feedback()
         self._straight = self._is_straight()
 
-    def _gathering(self, plan: Plan, old: Mapping[Node, k.Int64s]) -> frozenset[Node]:
+    def _gathering(self, plan: Plan, old: Mapping[Node, Int64s]) -> frozenset[Node]:
         """The states of a new plan that are to gather what comes, for want of a key to complete them by.
 
         In some window below, time must put an end to what is missing.
@@ -529,13 +534,13 @@ class JoinEngine:
         self._inbox = inbox
 
     @property
-    def _unburied(self) -> k.Int64s:
+    def _unburied(self) -> Int64s:
         """The deaths that nobody has asked for, and room for those of the tuples to come."""
         known = int(self._frames.registers[k.R_DEATHS])
         return self._deaths if len(self._unprocessed.tuples) else self._deaths[:known]
 
     @_unburied.setter
-    def _unburied(self, deaths: k.Int64s) -> None:
+    def _unburied(self, deaths: Int64s) -> None:
         self._deaths = deaths
 
     @property
@@ -597,7 +602,7 @@ class JoinEngine:
         self._heads[key] = Heads(self._memory.allocate((mask + 1) * len(streams)), mask, streams)
         self._place_heads(key)
         for stream in streams:
-            k.relink_path(self._memory.words, self._tables, stream, self._paths.index((stream, key)))
+            window_kernels.relink_path(self._memory.words, self._tables, stream, self._paths.index((stream, key)))
 
     def _place_heads(self, key: tuple[int, ...]) -> None:
         heads = self._heads[key]
@@ -618,7 +623,7 @@ class JoinEngine:
 
     # -- Base windows -------------------------------------------------------------------
 
-    def _window(self, stream: int) -> k.Int64s:
+    def _window(self, stream: int) -> Int64s:
         row = self._streams[stream]
         capacity, stride = int(row[k.S_MASK]) + 1, int(row[k.S_STRIDE])
         return self._memory.words[row[k.S_REGION] : row[k.S_REGION] + capacity * stride].reshape(capacity, stride)
@@ -644,7 +649,7 @@ class JoinEngine:
                 self._memory.free(heads.start, heads.words)
                 self._allocate_heads(key, heads.streams)
             else:
-                k.relink_path(self._memory.words, self._tables, stream, self._paths.index((stream, key)))
+                window_kernels.relink_path(self._memory.words, self._tables, stream, self._paths.index((stream, key)))
 
     def _widen(self, stream: int) -> None:
         """Make room in a base window: drop what died in its middle, or double it."""
@@ -679,7 +684,7 @@ class JoinEngine:
         window[renumbered & row[k.S_MASK]] = tuples
         row[k.S_OLDEST], row[k.S_NEXT] = first, first + len(alive)
         row[k.S_RENUMBERED] += len(alive)
-        k.rejoin_partitions(self._memory.words, self._tables, stream, self._partitions[stream])
+        window_kernels.rejoin_partitions(self._memory.words, self._tables, stream, self._partitions[stream])
         for index in holding:
             component = k.COMPONENTS + sorted(self._nodes[index]).index(stream)
             entries = self._entries(index)
@@ -702,7 +707,7 @@ class JoinEngine:
 
     # -- States -------------------------------------------------------------------------
 
-    def _new_state(self, node: Node, *, complete: bool, gathering: bool = False) -> k.Int64s:
+    def _new_state(self, node: Node, *, complete: bool, gathering: bool = False) -> Int64s:
         row = np.zeros(k.STATE_FIELDS, np.int64)
         row[k.N_STRIDE] = k.COMPONENTS + len(node)
         row[k.N_CAPACITY] = _FIRST_CAPACITY
@@ -717,32 +722,32 @@ class JoinEngine:
             row[k.N_BORN] = self._streams[self._first_to_turn(node), k.S_NEXT]
         return row
 
-    def _free_state(self, row: k.Int64s) -> None:
+    def _free_state(self, row: Int64s) -> None:
         self._memory.free(int(row[k.N_REGION]), int(row[k.N_CAPACITY] * row[k.N_STRIDE]))
         self._memory.free(int(row[k.N_HEADS]), int(row[k.N_MASK]) + 1)
         self._close_directory(row)
 
-    def _open_directory(self, row: k.Int64s) -> None:
+    def _open_directory(self, row: Int64s) -> None:
         """Make a state without entries incomplete: every key is absent."""
         row[k.N_COMPLETE] = k.PRINTED if self._completion == "jisc_printed" else k.INCOMPLETE
         row[k.N_DIRECTORY] = self._memory.allocate(_FIRST_CAPACITY * DIRECTORY_FIELDS)
         row[k.N_DIRECTORY_MASK] = _FIRST_CAPACITY - 1
         row[[k.N_LIVE, k.N_CHECK, k.N_BORN]] = 0, 1, self.watermark
 
-    def _close_directory(self, row: k.Int64s) -> None:
+    def _close_directory(self, row: Int64s) -> None:
         """Make a state complete: what is not there does not exist, and no key needs a status."""
         if row[k.N_COMPLETE] != k.COMPLETE:
             slots = int(row[k.N_DIRECTORY_MASK]) + 1
             self._memory.free(int(row[k.N_DIRECTORY]), slots * DIRECTORY_FIELDS)
             row[[k.N_COMPLETE, k.N_DIRECTORY, k.N_DIRECTORY_MASK, k.N_LIVE]] = k.COMPLETE, 0, -1, 0
 
-    def _entries(self, index: int) -> k.Int64s:
+    def _entries(self, index: int) -> Int64s:
         row = self._states[index]
         count, stride = int(row[k.N_COUNT]), int(row[k.N_STRIDE])
         return self._memory.words[row[k.N_REGION] : row[k.N_REGION] + count * stride].reshape(count, stride)
 
     def _sweep(self, index: int) -> None:
-        k.sweep(self._memory.words, self._tables, index, self.watermark)
+        state_kernels.sweep(self._memory.words, self._tables, index, self.watermark)
 
     def _make_room(self, index: int) -> None:
         """Drop expired entries; double the state if that does not free half of it, or make cold keys absent."""
@@ -769,7 +774,7 @@ class JoinEngine:
         self._memory.free(int(row[k.N_HEADS]), int(row[k.N_MASK]) + 1)
         row[k.N_REGION], row[k.N_CAPACITY] = region, capacity
         row[k.N_HEADS], row[k.N_MASK] = heads, 2 * capacity - 1
-        k.relink(self._memory.words, self._tables, index)
+        state_kernels.relink(self._memory.words, self._tables, index)
 
     def _make_room_for_keys(self, index: int) -> None:
         """Give a directory room for as many keys as its state can have; later, forget those that nothing has any more.
@@ -780,7 +785,7 @@ class JoinEngine:
         enough = self._slots_enough(index)
         if slots < enough and self._may_grow((enough - slots) * DIRECTORY_FIELDS):
             old, directory = int(self._states[index, k.N_DIRECTORY]), self._memory.allocate(enough * DIRECTORY_FIELDS)
-            k.move_keys(self._memory.words, self._tables, index, directory, enough - 1)
+            state_kernels.move_keys(self._memory.words, self._tables, index, directory, enough - 1)
             self._memory.free(old, slots * DIRECTORY_FIELDS)
             return
         self._sweep(index)
@@ -802,7 +807,9 @@ class JoinEngine:
         old, had = int(row[k.N_DIRECTORY]), int(row[k.N_DIRECTORY_MASK]) + 1
         stream, fields = self._carrier(index) or (-1, np.zeros(0, np.int64))
         directory = self._memory.allocate(slots * DIRECTORY_FIELDS)
-        k.renew_keys(self._memory.words, self._tables, index, directory, slots - 1, stream, fields, self.watermark)
+        state_kernels.renew_keys(
+            self._memory.words, self._tables, index, directory, slots - 1, stream, fields, self.watermark
+        )
         self._memory.free(old, had * DIRECTORY_FIELDS)
         row[k.N_CHECK] = min(row[k.N_CHECK], _next_check(int(row[k.N_LIVE])))
 
@@ -908,7 +915,7 @@ class JoinEngine:
                 self._evict(index, count + 1, max(_FIRST_CAPACITY, 4 << count.bit_length()))
             row[k.N_BORN] = FOREVER
         feedback_tables.allocate(feedback, self._memory)
-        k.renew_filters(self._memory.words, self._tables, feedback.filters, self.watermark)
+        fb.renew_filters(self._memory.words, self._tables, feedback.filters, self.watermark)
 
     def _end_feedback(self) -> None:
         """Forget all demands, and the entries that something may be missing beside."""
@@ -935,7 +942,7 @@ class JoinEngine:
         row = self._states[index]
         old, slots = int(row[k.N_DIRECTORY]), int(row[k.N_DIRECTORY_MASK]) + 1
         directory = self._memory.allocate(slots * DIRECTORY_FIELDS)
-        k.settle(
+        fb.settle(
             self._memory.words,
             self._tables,
             self._frames,
@@ -980,7 +987,7 @@ class JoinEngine:
             int(row[k.N_DIRECTORY_MASK]) + 1,
         )
         directory = self._memory.allocate(slots * DIRECTORY_FIELDS)
-        k.evict(self._memory.words, self._tables, self._frames, index, directory, slots - 1, most)
+        state_kernels.evict(self._memory.words, self._tables, self._frames, index, directory, slots - 1, most)
         if not was_complete:
             self._memory.free(old, had * DIRECTORY_FIELDS)
         row[[k.N_COMPLETE, k.N_BORN]] = k.INCOMPLETE, FOREVER
@@ -1043,7 +1050,7 @@ class JoinEngine:
         """
         if not self._passes_over:
             return
-        k.purge(self._memory.words, self._streams, self.watermark)
+        window_kernels.purge(self._memory.words, self._streams, self.watermark)
         for index in np.flatnonzero(self._states[:, k.N_COMPLETE] == k.GATHERING).tolist():
             row = self._states[index]
             if self._streams[self._first_to_turn(self._nodes[index]), k.S_OLDEST] >= row[k.N_BORN]:
@@ -1058,13 +1065,13 @@ class JoinEngine:
 
     def _is_renewed(self, stream: int, since: int) -> bool:
         """Whether a base window holds only tuples after this time."""
-        k.purge(self._memory.words, self._streams, self.watermark)
+        window_kernels.purge(self._memory.words, self._streams, self.watermark)
         row = self._streams[stream]
         return bool(
             row[k.S_OLDEST] == row[k.S_NEXT] or self._window(stream)[row[k.S_OLDEST] & row[k.S_MASK], k.T] > since
         )
 
-    def _carrier(self, index: int) -> tuple[int, k.Int64s] | None:
+    def _carrier(self, index: int) -> tuple[int, Int64s] | None:
         """The smallest base window of a stream that carries a state's whole key, and where its tuples have it."""
         classes = self._key_classes(index)
         streams = [s for s in self._nodes[index] if set(classes) <= set(self.layouts[s].codes)]
@@ -1073,16 +1080,16 @@ class JoinEngine:
         stream = min(streams, key=self.held)
         return stream, np.array([self.layouts[stream].codes[c] for c in classes], np.int64)
 
-    def _absent_keys(self, index: int, stream: int, fields: k.Int64s, most: int, patience: int) -> k.Int64s | None:
+    def _absent_keys(self, index: int, stream: int, fields: Int64s, most: int, patience: int) -> Int64s | None:
         """The codes of keys in a base window that the state has not live, up to so many; None: seemingly far more."""
         found = np.empty((most, 1 + len(fields)), np.int64)
         places = np.zeros(2 << most.bit_length(), np.int64)
-        count = k.absent_keys(
+        count = state_kernels.absent_keys(
             self._memory.words, self._tables, index, stream, fields, self.watermark, found, places, patience
         )
         return None if count < 0 else found[:count, 1:].copy()
 
-    def _complete_keys(self, index: int, codes: k.Int64s) -> None:
+    def _complete_keys(self, index: int, codes: Int64s) -> None:
         """Complete the keys with these codes, all at once."""
         row = self._states[index]
         slots = int(row[k.N_DIRECTORY_MASK]) + 1
@@ -1090,7 +1097,7 @@ class JoinEngine:
             self._renew_keys(index, max(slots, 4 << (int(row[k.N_LIVE]) + len(codes)).bit_length()))
         done = 0
         while True:
-            stop, store, done = k.complete(*self._machine, index, codes, done)
+            stop, store, done = join_kernels.complete(*self._machine, index, codes, done)
             if stop == k.FINISHED:
                 return
             self._make_room_in(stop, store)
@@ -1102,7 +1109,7 @@ class JoinEngine:
             if row[k.N_COMPLETE] == k.COMPLETE:
                 continue
             row[k.N_COUNT] = 0
-            k.relink(self._memory.words, self._tables, index)
+            state_kernels.relink(self._memory.words, self._tables, index)
             self._close_directory(row)
             frames = self._frames
             frames.program[0] = len(self.layouts) + len(self._nodes) + index
@@ -1127,8 +1134,8 @@ class JoinEngine:
             slots = component & int(self._streams[stream, k.S_MASK])
             codes[:, attribute] = window[slots, self.layouts[stream].codes[attribute]]
         start, count = self._assembly.keys[index]
-        k.key_entries(entries, codes, self._assembly.lists, start, count)
-        k.relink(self._memory.words, self._tables, index)
+        state_kernels.key_entries(entries, codes, self._assembly.lists, start, count)
+        state_kernels.relink(self._memory.words, self._tables, index)
 
 
 def _next_check(live: int) -> int:
@@ -1136,7 +1143,7 @@ def _next_check(live: int) -> int:
     return live + live // 4 + _FEW_KEYS
 
 
-def _frames(streams: int, classes: int, states: int, registers: k.Int64s | None = None) -> k.Frames:
+def _frames(streams: int, classes: int, states: int, registers: Int64s | None = None) -> k.Frames:
     """Room for the new tuple's frame, one per state above it, and one to look for what a demand asks."""
     frames = states + 2
     return k.Frames(

@@ -22,7 +22,8 @@ from thalweg.engine.expressions import Expressions, physical_names
 from thalweg.engine.feedback import Savings
 from thalweg.engine.image import ImageTag
 from thalweg.engine.instants import FOREVER
-from thalweg.engine.kernels.join import ROW, Int64s
+from thalweg.engine.kernels.compiled import Int64s
+from thalweg.engine.kernels.tables import ROW
 from thalweg.engine.migration import open_joiner
 from thalweg.engine.observations import Glimpse, StoreSize, Work
 from thalweg.engine.outputs import Emitter, Entering, emitter

@@ -15,7 +15,8 @@ import numpy as np
 
 from thalweg.cql.query import Operand, Query, RowsWindow, Theta
 from thalweg.engine.instants import FOREVER
-from thalweg.engine.kernels.join import CODES, Int64s
+from thalweg.engine.kernels.compiled import Int64s
+from thalweg.engine.kernels.tables import CODES
 
 
 @dataclass(frozen=True, slots=True)

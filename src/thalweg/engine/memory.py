@@ -19,7 +19,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from thalweg.engine.kernels.join import Float64s, Int64s
+from thalweg.engine.kernels.compiled import Float64s, Int64s
 from thalweg.engine.parts import new_part
 
 _NO_RESERVE = 0x4000

@@ -30,7 +30,7 @@ from thalweg.cql.query import Query
 from thalweg.engine.eddy import EddyEngine
 from thalweg.engine.feedback import Savings
 from thalweg.engine.join import JoinEngine
-from thalweg.engine.kernels.join import Int64s
+from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.observations import Glimpse, StoreSize, Work
 from thalweg.engine.parallel_track import ParallelTrack, PrintedParallelTrack
 from thalweg.options import Feedback, Migration, Production

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from thalweg.engine.kernels.join import Int64s
+from thalweg.engine.kernels.compiled import Int64s
 from thalweg.plan.tree import Node
 
 

@@ -13,7 +13,7 @@ from thalweg.cql.query import Aggregation, Output, Projection, Query
 from thalweg.engine.aggregate import RunningAggregation
 from thalweg.engine.departures import Departures
 from thalweg.engine.expressions import Expressions
-from thalweg.engine.kernels.join import Int64s
+from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.payload import Rows
 from thalweg.engine.results import Outputs
 

@@ -34,7 +34,8 @@ from thalweg.engine.feedback import Savings
 from thalweg.engine.instants import NEVER
 from thalweg.engine.join import JoinEngine
 from thalweg.engine.kernels import results as k
-from thalweg.engine.kernels.join import ROW, Int64s
+from thalweg.engine.kernels.compiled import Int64s
+from thalweg.engine.kernels.tables import ROW
 from thalweg.engine.layout import row_numbers
 from thalweg.engine.observations import Glimpse, StoreSize, Work
 from thalweg.options import Feedback, Production

@@ -13,7 +13,7 @@ from sqlglot import exp
 from thalweg.cql.query import Output, Projection, Query
 from thalweg.engine.encoding import exact
 from thalweg.engine.expressions import ColumnKey, Expressions, Scalar, columns_of, physical_names, plain_column
-from thalweg.engine.kernels.join import Int64s
+from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.payload import Rows
 
 TIME: ColumnKey = ("", "__time")

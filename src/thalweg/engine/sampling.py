@@ -11,7 +11,8 @@ import pyarrow as pa
 from thalweg.cql.query import Query, Theta
 from thalweg.engine.encoding import encoders
 from thalweg.engine.expressions import Expressions, physical_names
-from thalweg.engine.kernels.join import ROW, Float64s, Int64s, T
+from thalweg.engine.kernels.compiled import Float64s, Int64s
+from thalweg.engine.kernels.tables import ROW, T
 from thalweg.engine.layout import StreamLayout, layouts
 from thalweg.engine.observations import Glimpse
 from thalweg.plan.sampling import StreamSample

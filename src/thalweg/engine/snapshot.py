@@ -28,7 +28,7 @@ from thalweg.engine.join import Heads
 from thalweg.engine.kernels.aggregate import DoubleSums, Heaps
 from thalweg.engine.kernels.eddy import Eddy
 from thalweg.engine.kernels.feedback import Feedback
-from thalweg.engine.kernels.join import Frames, Inbox
+from thalweg.engine.kernels.tables import Frames, Inbox
 from thalweg.errors import ThalwegError
 from thalweg.plan.difference import DifferencePlan
 from thalweg.plan.tree import Join, Leaf, LinearPlan, TreePlan

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from thalweg.engine.kernels.join import Int64s
+from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.layout import StreamLayout
 from thalweg.engine.observations import Glimpse, Work
 from thalweg.plan.cost import DEFAULT_COSTS, Costs

@@ -23,7 +23,7 @@ import pyarrow as pa
 from thalweg.cql.query import Query, RangeWindow, StreamRef
 from thalweg.engine.bucket import Bucket
 from thalweg.engine.instants import NEVER
-from thalweg.engine.kernels.join import Int64s
+from thalweg.engine.kernels.compiled import Int64s
 from thalweg.spark.packing import bundle, event_times, time_column, unbundle
 
 _MERGED = 8

@@ -28,7 +28,7 @@ from thalweg.engine.bucket import Bucket, open_bucket
 from thalweg.engine.feedback import Savings
 from thalweg.engine.image import mark_dirty, read_image, write_image
 from thalweg.engine.instants import FOREVER, NEVER
-from thalweg.engine.kernels.join import Int64s
+from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.observations import Work
 from thalweg.engine.sampling import SAMPLE_ROWS, sample
 from thalweg.errors import CheckpointError, ThalwegError

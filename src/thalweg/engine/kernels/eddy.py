@@ -22,16 +22,11 @@ Cost
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import NamedTuple
 
-import numba
 import numpy as np
-from numpy.typing import NDArray
 
-_Function = TypeVar("_Function", bound=Callable[..., Any])
-Int64s = NDArray[np.int64]
-Float64s = NDArray[np.float64]
+from thalweg.engine.kernels.compiled import Float64s, Int64s, inlined, jit
 
 BITS = 62
 """How many streams or attribute classes the bits of a word can tell apart."""
@@ -76,16 +71,7 @@ class Eddy(NamedTuple):
     temper: Int64s
 
 
-def _jit(function: _Function) -> _Function:
-    return cast("_Function", numba.njit(cache=True, error_model="numpy")(function))
-
-
-def _inlined(function: _Function) -> _Function:
-    """Compiled into its caller: a call would count references to every array, which costs more than a decision."""
-    return cast("_Function", numba.njit(cache=True, error_model="numpy", forceinline=True)(function))
-
-
-@_inlined
+@inlined
 def _connection(modules: Int64s, module: int, done: int, known: int) -> int:
     needs = modules[module, M_NEEDS]
     if needs != 0:
@@ -98,7 +84,7 @@ def _connection(modules: Int64s, module: int, done: int, known: int) -> int:
     return LOOSE
 
 
-@_inlined
+@inlined
 def _is_shadowed(modules: Int64s, module: int, connection: int, done: int, known: int, within: int) -> bool:
     """Whether a kept state that holds the module's streams joined already can be probed instead."""
     above = modules[module, M_ABOVE]
@@ -109,7 +95,7 @@ def _is_shadowed(modules: Int64s, module: int, connection: int, done: int, known
     return False
 
 
-@_inlined
+@inlined
 def _route(
     modules: Int64s, heads: Int64s, order: Int64s, temper: Int64s, head: int, done: int, known: int, within: int
 ) -> int:
@@ -139,7 +125,7 @@ def _route(
     return best
 
 
-@_jit
+@jit
 def _judge(heads: Int64s, order: Int64s, seen: Int64s, price: Float64s, enough: int) -> None:
     """Put the modules of every head in the order of what they cost; what was seen last counts for half.
 
@@ -167,7 +153,7 @@ def _judge(heads: Int64s, order: Int64s, seen: Int64s, price: Float64s, enough: 
 # The three moments at which the join kernel turns to the eddy.
 
 
-@_inlined
+@inlined
 def send(
     modules: Int64s, heads: Int64s, climbs: Int64s, order: Int64s, hops: Int64s, temper: Int64s, head: int, depth: int
 ) -> None:
@@ -176,7 +162,7 @@ def send(
     hops[depth, H_STEP] = _route(modules, heads, order, temper, head, hops[depth, H_DONE], hops[depth, H_KNOWN], within)
 
 
-@_inlined
+@inlined
 def embark(
     modules: Int64s,
     heads: Int64s,
@@ -199,7 +185,7 @@ def embark(
     send(modules, heads, climbs, order, hops, temper, stream, 0)
 
 
-@_inlined
+@inlined
 def land(modules: Int64s, climbs: Int64s, hops: Int64s, head: int, depth: int) -> int:
     """Take back what has grown by a hop; the state that it is an entry of now, or -1."""
     module, level = hops[depth, H_STEP], hops[depth, H_LEVEL]

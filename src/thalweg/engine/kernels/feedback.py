@@ -28,17 +28,60 @@ Cost
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import NamedTuple
 
-import numba
-import numpy as np
-from numpy.typing import NDArray
-
+from thalweg.engine.instants import FOREVER, NEVER
+from thalweg.engine.kernels.compiled import Float64s, Int64s, inlined, jit
 from thalweg.engine.kernels.hashing import find, hash_codes
-
-_Function = TypeVar("_Function", bound=Callable[..., Any])
-Int64s = NDArray[np.int64]
+from thalweg.engine.kernels.predicates import code_of, theta_holds
+from thalweg.engine.kernels.states import sweep
+from thalweg.engine.kernels.tables import (
+    ABSENT,
+    ALIVE,
+    C_CANDIDATES,
+    C_PROBES,
+    ENTRY_EXPIRY,
+    ENTRY_KEY,
+    G_FIRST,
+    G_STEPS,
+    JOINING,
+    N_COUNT,
+    N_DIRECTORY,
+    N_DIRECTORY_MASK,
+    N_KEY_COUNT,
+    N_LIVE,
+    N_REGION,
+    N_STRIDE,
+    P_HEADS,
+    P_LINK,
+    P_MASK,
+    P_SPAN,
+    ROW,
+    S_LIFETIME,
+    S_MASK,
+    S_NEXT,
+    S_OLDEST,
+    S_PREFIX,
+    S_REGION,
+    S_ROWS,
+    S_STRIDE,
+    STATUS_BITS,
+    X_BIND_COUNT,
+    X_BINDS,
+    X_CHECK_COUNT,
+    X_CHECKS,
+    X_FIELD,
+    X_KEY,
+    X_KEY_COUNT,
+    X_PATH,
+    X_TARGET,
+    X_THETA_COUNT,
+    X_THETAS,
+    Frames,
+    T,
+    Tables,
+)
+from thalweg.engine.kernels.windows import is_over
 
 # Columns of Feedback.demands: the table of what is remembered; the classes of its key; the program that looks for a
 # witness; the windows asked, or the state (-1: none); whether filters tell; whether what is asked never changes.
@@ -88,16 +131,7 @@ class Feedback(NamedTuple):
     tally: Int64s
 
 
-def _jit(function: _Function) -> _Function:
-    return cast("_Function", numba.njit(cache=True, error_model="numpy")(function))
-
-
-def _inlined(function: _Function) -> _Function:
-    """Compiled into its caller: a call would count references to every array."""
-    return cast("_Function", numba.njit(cache=True, error_model="numpy", forceinline=True)(function))
-
-
-@_inlined
+@inlined
 def slot_of(mem: Int64s, demands: Int64s, demand: int, key: int) -> int:
     """The word of what is remembered of a demand's key, or of the free slot where it would go."""
     table, mask, stride = demands[demand, D_TABLE], demands[demand, D_MASK], demands[demand, D_STRIDE]
@@ -109,12 +143,11 @@ def slot_of(mem: Int64s, demands: Int64s, demand: int, key: int) -> int:
     return word
 
 
-@_inlined
+@inlined
 def recall(
     mem: Int64s,
-    following: Int64s,
-    next_column: int,
-    heads: Int64s,
+    streams: Int64s,
+    paths: Int64s,
     lists: Int64s,
     demands: Int64s,
     demand: int,
@@ -122,11 +155,7 @@ def recall(
     code: Int64s,
     watermark: int,
 ) -> int:
-    """What is known by now of the values of a demand whose slot is at ``word``.
-
-    ``following`` and ``heads`` are the tables of windows and access paths; numbers of next tuples are in the
-    ``next_column`` of the first.
-    """
+    """What is known by now of the values of a demand whose slot is at ``word``."""
     verdict = mem[word + V_VERDICT]
     if verdict == DEMANDED:
         return DEMANDED if mem[word + V_UNTIL] > watermark else UNKNOWN
@@ -136,20 +165,19 @@ def recall(
             at = first + i * PARTNER_FIELDS
             path = lists[at + A_PLACE]
             if path < 0:
-                newest = following[lists[at + A_STREAM], next_column] - 1
+                newest = streams[lists[at + A_STREAM], S_NEXT] - 1
             else:
                 key = hash_codes(code, 0, lists, lists[at + A_CLASSES], lists[at + A_CLASS_COUNT])
-                newest = mem[heads[path, 1] + (key & heads[path, 3]) * heads[path, 2]]
+                newest = mem[paths[path, P_HEADS] + (key & paths[path, P_MASK]) * paths[path, P_SPAN]]
             if newest >= mem[word + V_NEXT + i]:
                 return OUTDATED
     return verdict
 
 
-@_inlined
+@inlined
 def remember(
     mem: Int64s,
-    following: Int64s,
-    next_column: int,
+    streams: Int64s,
     lists: Int64s,
     demands: Int64s,
     tally: Int64s,
@@ -178,11 +206,11 @@ def remember(
     mem[word + V_KEY], mem[word + V_VERDICT], mem[word + V_UNTIL] = key, verdict, until
     first = demands[demand, D_PARTNERS]
     for i in range(demands[demand, D_PARTNER_COUNT]):
-        mem[word + V_NEXT + i] = following[lists[first + i * PARTNER_FIELDS + A_STREAM], next_column]
+        mem[word + V_NEXT + i] = streams[lists[first + i * PARTNER_FIELDS + A_STREAM], S_NEXT]
     return verdict
 
 
-@_inlined
+@inlined
 def leave_gaps(
     mem: Int64s, lists: Int64s, sites: Int64s, gaps: Int64s, tally: Int64s, code: Int64s, site: int, clock: int
 ) -> None:
@@ -205,12 +233,12 @@ def leave_gaps(
         mem[word], mem[word + 1] = key, clock
 
 
-@_inlined
+@inlined
 def _gap_key(code: Int64s, frame: int, lists: Int64s, start: int, count: int, kind: int) -> int:
-    return hash_codes(code, frame, lists, start, count) ^ (kind * 0x9E3779B97F4A7C1)
+    return hash_codes(code, frame, lists, start, count) ^ (kind * 0x9E3779B9)
 
 
-@_inlined
+@inlined
 def has_gap(mem: Int64s, lists: Int64s, gaps: Int64s, state: int, code: Int64s, frame: int, since: int) -> bool:
     """Whether entries of a state's key may have been left out after the tuple ``since``."""
     if gaps[state, O_ALL] > since:
@@ -229,12 +257,12 @@ def has_gap(mem: Int64s, lists: Int64s, gaps: Int64s, state: int, code: Int64s, 
 # Bloom filters: two bits per value, from two halves of its well-mixed code.
 
 
-@_inlined
+@inlined
 def _bits(key: int, mask: int) -> tuple[int, int]:
     return key & mask, (key >> 29) & mask
 
 
-@_inlined
+@inlined
 def add_to_filter(mem: Int64s, lists: Int64s, filters: Int64s, row: int, word: int) -> None:
     """Take a tuple of the window into a filter."""
     first = filters[row, F_FIELDS]
@@ -248,7 +276,7 @@ def add_to_filter(mem: Int64s, lists: Int64s, filters: Int64s, row: int, word: i
     filters[row, F_ADDED] += 1
 
 
-@_inlined
+@inlined
 def lacks(mem: Int64s, lists: Int64s, demands: Int64s, filters: Int64s, demand: int, code: Int64s) -> bool:
     """Whether a filter says that some window has no tuple with the values of a demand."""
     first = demands[demand, D_PARTNERS]
@@ -263,3 +291,202 @@ def lacks(mem: Int64s, lists: Int64s, demands: Int64s, filters: Int64s, demand: 
         if not (mem[region + (one >> 6)] >> (one & 63)) & (mem[region + (two >> 6)] >> (two & 63)) & 1:
             return True
     return False
+
+
+@inlined
+def _witness(
+    mem: Int64s,
+    floats: Float64s,
+    streams: Int64s,
+    paths: Int64s,
+    steps: Int64s,
+    programs: Int64s,
+    lists: Int64s,
+    thetas: Int64s,
+    integer_offsets: Int64s,
+    float_offsets: Float64s,
+    cursors: Int64s,
+    probed: Int64s,
+    latests: Int64s,
+    expiries: Int64s,
+    bound: Int64s,
+    code: Int64s,
+    counters: Int64s,
+    program: int,
+    frame: int,
+    watermark: int,
+) -> int:
+    """Look for a combination of base tuples with the codes in a frame; until when it lasts, NEVER if there is none."""
+    first, count = programs[program, G_FIRST], programs[program, G_STEPS]
+    latests[frame, 0], expiries[frame, 0] = watermark, FOREVER
+    depth, opens = 0, True
+    until = FOREVER
+    while depth >= 0:
+        step = first + depth
+        target, keys = steps[step, X_TARGET], steps[step, X_KEY_COUNT]
+        if opens:
+            key = hash_codes(code, frame, lists, steps[step, X_KEY], keys)
+            path = steps[step, X_PATH]
+            if keys > 0:
+                cursors[frame, depth] = mem[paths[path, P_HEADS] + (key & paths[path, P_MASK]) * paths[path, P_SPAN]]
+            else:
+                cursors[frame, depth] = streams[target, S_NEXT] - 1
+            probed[frame, depth] = key
+            counters[C_PROBES] += 1
+        key, candidate = probed[frame, depth], cursors[frame, depth]
+        region, stride = streams[target, S_REGION], streams[target, S_STRIDE]
+        mask, oldest = streams[target, S_MASK], streams[target, S_OLDEST]
+        lifetime, rows = streams[target, S_LIFETIME], streams[target, S_ROWS]
+        chain = paths[steps[step, X_PATH], P_LINK] if keys > 0 else 0
+        opens = False
+        while candidate >= oldest and not opens:
+            word = region + (candidate & mask) * stride
+            bound[frame, target] = candidate
+            candidate = mem[word + chain] if keys > 0 else candidate - 1
+            counters[C_CANDIDATES] += 1
+            if (keys == 1 and mem[word + steps[step, X_FIELD]] != key) or mem[word + ROW] < 0:
+                continue
+            if rows > 0 and mem[word + streams[target, S_PREFIX] + ALIVE] != JOINING:
+                continue
+            reached = max(latests[frame, depth], mem[word + T])
+            lasting = expiries[frame, depth]
+            if lifetime < FOREVER:
+                lasting = min(lasting, mem[word + T] + lifetime)
+            if reached >= lasting:
+                continue
+            opens = True
+            for i in range(steps[step, X_CHECKS], steps[step, X_CHECKS] + 3 * steps[step, X_CHECK_COUNT], 3):
+                if code_of(mem, streams, bound, frame, lists[i + 1], lists[i + 2]) != code[frame, lists[i]]:
+                    opens = False
+                    break
+            for i in range(steps[step, X_THETAS], steps[step, X_THETAS] + steps[step, X_THETA_COUNT]):
+                opens = opens and theta_holds(
+                    mem, floats, streams, thetas, integer_offsets, float_offsets, bound, frame, lists[i]
+                )
+        cursors[frame, depth] = candidate
+        if not opens:
+            depth -= 1
+            continue
+        if rows > 0:
+            until = watermark + 1  # it may be pushed out at any time
+        latests[frame, depth + 1], expiries[frame, depth + 1] = reached, lasting
+        if depth + 1 == count:
+            return min(until, lasting)
+        binds = steps[step, X_BINDS]
+        for i in range(binds, binds + 3 * steps[step, X_BIND_COUNT], 3):
+            code[frame, lists[i]] = code_of(mem, streams, bound, frame, lists[i + 1], lists[i + 2])
+        depth += 1
+    return NEVER
+
+
+@inlined
+def examine(
+    mem: Int64s,
+    floats: Float64s,
+    streams: Int64s,
+    paths: Int64s,
+    steps: Int64s,
+    programs: Int64s,
+    lists: Int64s,
+    thetas: Int64s,
+    integer_offsets: Int64s,
+    float_offsets: Float64s,
+    cursors: Int64s,
+    probed: Int64s,
+    latests: Int64s,
+    expiries: Int64s,
+    bound: Int64s,
+    code: Int64s,
+    demands: Int64s,
+    tally: Int64s,
+    counters: Int64s,
+    demand: int,
+    word: int,
+    key: int,
+    watermark: int,
+) -> int:
+    """Find out whether a demand for the values in frame 0 is met, and remember it at ``word``; the verdict."""
+    frame = code.shape[0] - 1
+    first = demands[demand, D_KEY]
+    for i in range(first, first + demands[demand, D_KEY_COUNT]):
+        code[frame, lists[i]] = code[0, lists[i]]
+    until = _witness(
+        mem,
+        floats,
+        streams,
+        paths,
+        steps,
+        programs,
+        lists,
+        thetas,
+        integer_offsets,
+        float_offsets,
+        cursors,
+        probed,
+        latests,
+        expiries,
+        bound,
+        code,
+        counters,
+        demands[demand, D_PROGRAM],
+        frame,
+        watermark,
+    )
+    tally[T_TESTS] += 1
+    return remember(mem, streams, lists, demands, tally, demand, word, key, until, watermark)
+
+
+@jit
+def renew_filter(mem: Int64s, streams: Int64s, lists: Int64s, filters: Int64s, row: int, watermark: int) -> None:
+    """Build a Bloom filter anew from the tuples that its window holds now.
+
+    That is done whenever as many were added since: at most half of its values are gone.
+    """
+    stream = filters[row, F_STREAM]
+    region = filters[row, F_REGION]
+    for word in range(region, region + ((filters[row, F_MASK] + 64) >> 6)):
+        mem[word] = 0
+    filters[row, F_ADDED] = 0
+    for sequence in range(streams[stream, S_OLDEST], streams[stream, S_NEXT]):
+        word = streams[stream, S_REGION] + (sequence & streams[stream, S_MASK]) * streams[stream, S_STRIDE]
+        if not is_over(mem, streams, stream, word, watermark):
+            add_to_filter(mem, lists, filters, row, word)
+    filters[row, F_MOST] = 2 * filters[row, F_ADDED] + 64
+
+
+@jit
+def renew_filters(mem: Int64s, tables: Tables, filters: Int64s, watermark: int) -> None:
+    """Build all Bloom filters anew."""
+    for row in range(filters.shape[0]):
+        renew_filter(mem, tables.streams, tables.lists, filters, row, watermark)
+
+
+@jit
+def settle(
+    mem: Int64s, tables: Tables, frames: Frames, gaps: Int64s, index: int, directory: int, mask: int, watermark: int
+) -> None:
+    """Drop the entries of a state that may be short of others, so that its gaps can be forgotten.
+
+    The keys of the entries that stay move to a new directory; a key without entries becomes absent.
+    """
+    state, lists, frame = tables.states[index], tables.lists, frames.program.shape[0] - 1
+    sweep(mem, tables, index, watermark)
+    live = 0
+    for entry in range(state[N_COUNT]):
+        word = state[N_REGION] + entry * state[N_STRIDE]
+        key = mem[word + ENTRY_KEY]
+        status = mem[find(mem, state[N_DIRECTORY], state[N_DIRECTORY_MASK], key) + 1]
+        for i in range(state[N_KEY_COUNT]):
+            at = gaps[index, O_CARRIERS] + 4 * i
+            stream = lists[at + 1]
+            frames.bound[frame, stream] = mem[word + lists[at + 2]]
+            frames.code[frame, lists[at]] = code_of(mem, tables.streams, frames.bound, frame, stream, lists[at + 3])
+        if has_gap(mem, lists, gaps, index, frames.code, frame, status >> STATUS_BITS):
+            mem[word + ENTRY_EXPIRY] = NEVER
+            continue
+        slot = find(mem, directory, mask, key)
+        if mem[slot + 1] == ABSENT:
+            mem[slot], mem[slot + 1] = key, status
+            live += 1
+    state[N_DIRECTORY], state[N_DIRECTORY_MASK], state[N_LIVE] = directory, mask, live
+    sweep(mem, tables, index, watermark)

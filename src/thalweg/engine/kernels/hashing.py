@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
-
-import numba
-import numpy as np
-from numpy.typing import NDArray
-
-_Function = TypeVar("_Function", bound=Callable[..., Any])
-Int64s = NDArray[np.int64]
+from thalweg.engine.kernels.compiled import Int64s, jit
 
 DIRECTORY_FIELDS = 2
 """A slot of a directory: the key, and a word that is 0 as long as the slot is free."""
 
 
-def _jit(function: _Function) -> _Function:
-    return cast("_Function", numba.njit(cache=True, error_model="numpy")(function))
-
-
-@_jit
+@jit
 def rotate(key: int) -> int:
     """Make room for a further code in the hash of several attribute classes."""
     return (key << 23) | ((key >> 41) & 0x7FFFFF)
 
 
-@_jit
+@jit
 def hash_codes(code: Int64s, frame: int, lists: Int64s, start: int, count: int) -> int:
     """One hash of the codes of several attribute classes; of a single one, its code; of none, 0."""
     if count == 0:
@@ -37,7 +25,7 @@ def hash_codes(code: Int64s, frame: int, lists: Int64s, start: int, count: int) 
     return key
 
 
-@_jit
+@jit
 def find(mem: Int64s, directory: int, mask: int, key: int) -> int:
     """The word of the key's slot in a directory, or of the free slot where it would go."""
     slot = (key ^ (key >> 32)) & mask

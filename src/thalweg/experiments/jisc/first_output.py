@@ -12,7 +12,7 @@ import time
 
 import numpy as np
 
-from thalweg.engine.kernels.join import Int64s
+from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.migration import Joiner
 from thalweg.errors import ThalwegError
 from thalweg.experiments import answers

@@ -1,0 +1,28 @@
+"""How kernels are compiled: without the interpreter, once per machine, cached beside the sources."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+Int64s = NDArray[np.int64]
+Float64s = NDArray[np.float64]
+
+
+def jit(function: _Function) -> _Function:
+    """Compile a kernel.
+
+    Helpers take the arrays that they read and nothing more: handing over a tuple of arrays, or a slice of one, makes
+    the compiler count references, which costs more than most of them do.
+    """
+    return cast("_Function", numba.njit(cache=True, error_model="numpy")(function))
+
+
+def inlined(function: _Function) -> _Function:
+    """Compile a helper into its callers: a call would count references to every array, too."""
+    return cast("_Function", numba.njit(cache=True, error_model="numpy", forceinline=True)(function))

@@ -1,0 +1,316 @@
+"""Kept states: entries in memory, in hash chains by their key; of an incomplete one, also a directory of its keys."""
+
+from __future__ import annotations
+
+from thalweg.engine.instants import NEVER
+from thalweg.engine.kernels.compiled import Int64s, inlined, jit
+from thalweg.engine.kernels.hashing import DIRECTORY_FIELDS, find, hash_codes
+from thalweg.engine.kernels.tables import (
+    ABSENT,
+    ALIVE,
+    COMPLETE,
+    COMPONENTS,
+    DEAD,
+    ENTRY_EXPIRY,
+    ENTRY_KEY,
+    ENTRY_LINK,
+    LIVE,
+    N_COMPLETE,
+    N_COMPONENT_COUNT,
+    N_COMPONENTS,
+    N_COUNT,
+    N_DIRECTORY,
+    N_DIRECTORY_MASK,
+    N_HEADS,
+    N_LIVE,
+    N_MASK,
+    N_REGION,
+    N_ROWS,
+    N_ROWS_COUNT,
+    N_STRIDE,
+    R_FRAME,
+    ROW,
+    S_MASK,
+    S_NEXT,
+    S_OLDEST,
+    S_PREFIX,
+    S_REGION,
+    S_STRIDE,
+    STATUS,
+    SUSPENDED,
+    TOUCHED,
+    Frames,
+    Tables,
+)
+from thalweg.engine.kernels.windows import is_over, key_of
+
+
+@jit
+def components_alive(mem: Int64s, streams: Int64s, lists: Int64s, entry: int, start: int, count: int) -> bool:
+    """Whether no component of a state entry has left its ROWS window."""
+    for i in range(start, start + 2 * count, 2):
+        stream, sequence = lists[i], mem[entry + lists[i + 1]]
+        if sequence < streams[stream, S_OLDEST]:
+            return False
+        slot = (sequence & streams[stream, S_MASK]) * streams[stream, S_STRIDE]
+        if mem[streams[stream, S_REGION] + slot + streams[stream, S_PREFIX] + ALIVE] == DEAD:
+            return False
+    return True
+
+
+@jit
+def has_entry(
+    mem: Int64s, streams: Int64s, states: Int64s, lists: Int64s, target: int, key: int, watermark: int
+) -> bool:
+    """Whether a state has an entry of a key: JISC's procedure 1, line 1, as printed."""
+    entry = mem[states[target, N_HEADS] + (key & states[target, N_MASK])]
+    while entry >= 0:
+        word = states[target, N_REGION] + entry * states[target, N_STRIDE]
+        if (
+            mem[word + ENTRY_KEY] == key
+            and mem[word + ENTRY_EXPIRY] > watermark
+            and components_alive(mem, streams, lists, word, states[target, N_ROWS], states[target, N_ROWS_COUNT])
+        ):
+            return True
+        entry = mem[word + ENTRY_LINK]
+    return False
+
+
+@inlined
+def drop_entries(mem: Int64s, states: Int64s, target: int, key: int) -> None:
+    """Let the entries of a state's key expire."""
+    entry = mem[states[target, N_HEADS] + (key & states[target, N_MASK])]
+    while entry >= 0:
+        word = states[target, N_REGION] + entry * states[target, N_STRIDE]
+        if mem[word + ENTRY_KEY] == key:
+            mem[word + ENTRY_EXPIRY] = NEVER
+        entry = mem[word + ENTRY_LINK]
+
+
+@inlined
+def is_empty(mem: Int64s, tables: Tables, index: int, watermark: int) -> bool:
+    """Whether a state has no entry that is not over, and surely so."""
+    state = tables.states[index]
+    if state[N_COMPLETE] != COMPLETE:
+        return False
+    if state[N_COUNT] > 0:
+        newest = state[N_REGION] + (state[N_COUNT] - 1) * state[N_STRIDE]
+        if mem[newest + ENTRY_EXPIRY] > watermark and state[N_ROWS_COUNT] == 0:
+            return False
+        sweep(mem, tables, index, watermark)  # the newest of those that stay tells from then on
+    return bool(state[N_COUNT] == 0)
+
+
+@jit
+def absent_keys(
+    mem: Int64s,
+    tables: Tables,
+    index: int,
+    stream: int,
+    fields: Int64s,
+    watermark: int,
+    found: Int64s,
+    places: Int64s,
+    patience: int,
+) -> int:
+    """Find the keys that a base window has and a state has not live; returns how many there are, at most.
+
+    -1: after ``patience`` tuples there seem to be far more than that (0: it has no end).
+
+    Args:
+        mem: the memory.
+        tables: where everything is.
+        index: the state.
+        stream: a stream of it that carries its whole key.
+        fields: where that stream's tuples have the codes of the key.
+        watermark: tuples that have expired by then do not count.
+        found: [key, (its hash, a code per field)]: filled. When it is full, the search ends.
+        places: a scratch hash table of zeros, its length a power of two above that of ``found``.
+        patience: see above.
+
+    """
+    row, state = tables.streams[stream], tables.states[index]
+    mask, count, last = len(places) - 1, 0, row[S_NEXT] - 1
+    for sequence in range(last, row[S_OLDEST] - 1, -1):
+        if last - sequence == patience > 0 and count * (last - row[S_OLDEST]) > 2 * found.shape[0] * patience:
+            return -1
+        word = row[S_REGION] + (sequence & row[S_MASK]) * row[S_STRIDE]
+        if is_over(mem, tables.streams, stream, word, watermark):
+            continue
+        key = key_of(mem, word, fields)
+        if mem[find(mem, state[N_DIRECTORY], state[N_DIRECTORY_MASK], key) + 1] != ABSENT:
+            continue
+        place = (key ^ (key >> 32)) & mask
+        while places[place] != 0 and found[places[place] - 1, 0] != key:
+            place = (place + 1) & mask
+        if places[place] == 0:
+            found[count, 0] = key
+            for i in range(len(fields)):
+                found[count, 1 + i] = mem[word + fields[i]]
+            count += 1
+            places[place] = count
+            if count == found.shape[0]:
+                break
+    return count
+
+
+@jit
+def move_keys(mem: Int64s, tables: Tables, index: int, directory: int, mask: int) -> None:
+    """Move the live keys of a state to a larger directory, each with its status."""
+    state = tables.states[index]
+    old = state[N_DIRECTORY]
+    for word in range(old, old + (state[N_DIRECTORY_MASK] + 1) * DIRECTORY_FIELDS, DIRECTORY_FIELDS):
+        if mem[word + 1] != ABSENT:
+            slot = find(mem, directory, mask, mem[word])
+            mem[slot] = mem[word]
+            mem[slot + 1] = mem[word + 1]
+    state[N_DIRECTORY], state[N_DIRECTORY_MASK] = directory, mask
+
+
+@jit
+def renew_keys(
+    mem: Int64s, tables: Tables, index: int, directory: int, mask: int, stream: int, fields: Int64s, watermark: int
+) -> None:
+    """Move the live keys of a state to another directory, without those that nothing has any more.
+
+    A live key without entries is worth remembering only as long as a tuple to come could find a partner for it in
+    the base window of ``stream``, which carries the whole key (-1: none does). A key that is forgotten is absent:
+    completing it again finds what there is by then, and the directory stays bounded, however many keys were asked for.
+    """
+    row, state = tables.streams[stream], tables.states[index]
+    old, old_mask, region, stride = state[N_DIRECTORY], state[N_DIRECTORY_MASK], state[N_REGION], state[N_STRIDE]
+    entries = state[N_COUNT]
+    tuples = row[S_NEXT] - row[S_OLDEST] if stream >= 0 else 0
+    live = 0
+    for i in range(entries + tuples):
+        if i < entries:
+            key = mem[region + i * stride + ENTRY_KEY]
+        else:
+            sequence = row[S_OLDEST] + i - entries
+            word = row[S_REGION] + (sequence & row[S_MASK]) * row[S_STRIDE]
+            if is_over(mem, tables.streams, stream, word, watermark):
+                continue
+            key = key_of(mem, word, fields)
+        slot = find(mem, directory, mask, key)
+        status = mem[find(mem, old, old_mask, key) + 1]
+        if mem[slot + 1] == ABSENT and status != ABSENT and status != SUSPENDED:
+            mem[slot] = key
+            mem[slot + 1] = status
+            live += 1
+    state[N_DIRECTORY], state[N_DIRECTORY_MASK], state[N_LIVE] = directory, mask, live
+
+
+@jit
+def evict(mem: Int64s, tables: Tables, frames: Frames, index: int, directory: int, mask: int, most: int) -> None:
+    """Make cold keys of a state absent until it has about ``most`` entries; the other keys move to a new directory.
+
+    Cold is a key that nothing has probed since this was last done; if that does not free enough, so are keys
+    whose entries are old. (Of a complete state nothing is known but that.) A key that is being completed keeps what it
+    has: it is not live yet, and nobody would complete it a second time.
+    """
+    state = tables.states[index]
+    region, stride, count = state[N_REGION], state[N_STRIDE], state[N_COUNT]
+    is_complete = state[N_COMPLETE] == COMPLETE
+    has_guest, guest = False, 0
+    for frame in range(1, frames.registers[R_FRAME] + 1):
+        if frames.state[frame] == index:
+            has_guest, guest = True, frames.key[frame]
+    kept, live = 0, 0
+    for entry in range(count - 1, -1, -1):
+        key = mem[region + entry * stride + ENTRY_KEY]
+        if has_guest and key == guest:
+            kept += 1
+            continue
+        slot = find(mem, directory, mask, key)
+        status = LIVE if is_complete else mem[find(mem, state[N_DIRECTORY], state[N_DIRECTORY_MASK], key) + 1]
+        is_warm = is_complete or status & STATUS == TOUCHED
+        if is_warm and mem[slot + 1] == ABSENT and kept < most and 2 * (live + 1) < mask:
+            mem[slot] = key
+            mem[slot + 1] = status & ~STATUS | LIVE
+            live += 1
+        if mem[slot + 1] != ABSENT:
+            kept += 1
+    kept = 0
+    for entry in range(count):
+        word = region + entry * stride
+        key = mem[word + ENTRY_KEY]
+        if (has_guest and key == guest) or mem[find(mem, directory, mask, key) + 1] != ABSENT:
+            for i in range(stride):
+                mem[region + kept * stride + i] = mem[word + i]
+            kept += 1
+    state[N_COUNT], state[N_LIVE] = kept, live
+    state[N_DIRECTORY], state[N_DIRECTORY_MASK] = directory, mask
+    relink(mem, tables, index)
+
+
+@jit
+def sweep(mem: Int64s, tables: Tables, index: int, watermark: int) -> None:
+    """Drop the expired entries of a state; its keys keep their status."""
+    states = tables.states
+    state = states[index]
+    region, stride = state[N_REGION], state[N_STRIDE]
+    kept = 0
+    for entry in range(state[N_COUNT]):
+        word = region + entry * stride
+        if mem[word + ENTRY_EXPIRY] > watermark and (
+            state[N_ROWS_COUNT] == 0
+            or components_alive(mem, tables.streams, tables.lists, word, state[N_ROWS], state[N_ROWS_COUNT])
+        ):
+            if kept != entry:
+                into = region + kept * stride
+                for i in range(stride):
+                    mem[into + i] = mem[word + i]
+            kept += 1
+    states[index, N_COUNT] = kept
+    relink(mem, tables, index)
+
+
+@jit
+def count_before(mem: Int64s, tables: Tables, rows: Int64s, watermark: int) -> int:
+    """Walk through all windows and states for tuples with a lesser row number than that of their stream in ``rows``.
+
+    Returns how many tuples of base windows, and entries of states that hold one, are not over.
+    """
+    streams, states, lists = tables.streams, tables.states, tables.lists
+    count = 0
+    for s in range(streams.shape[0]):
+        for sequence in range(streams[s, S_OLDEST], streams[s, S_NEXT]):
+            word = streams[s, S_REGION] + (sequence & streams[s, S_MASK]) * streams[s, S_STRIDE]
+            if not is_over(mem, streams, s, word, watermark) and mem[word + ROW] < rows[s]:
+                count += 1
+    for index in range(states.shape[0]):
+        for entry in range(states[index, N_COUNT]):
+            word = states[index, N_REGION] + entry * states[index, N_STRIDE]
+            if mem[word + ENTRY_EXPIRY] <= watermark or not components_alive(
+                mem, streams, lists, word, states[index, N_ROWS], states[index, N_ROWS_COUNT]
+            ):
+                continue
+            first = states[index, N_COMPONENTS]
+            for i in range(states[index, N_COMPONENT_COUNT]):
+                s = lists[first + i]
+                slot = (mem[word + COMPONENTS + i] & streams[s, S_MASK]) * streams[s, S_STRIDE]
+                if mem[streams[s, S_REGION] + slot + ROW] < rows[s]:
+                    count += 1
+                    break
+    return count
+
+
+@jit
+def relink(mem: Int64s, tables: Tables, index: int) -> None:
+    """Build the hash chains of a state anew."""
+    state = tables.states[index]
+    region, stride, heads, mask = state[N_REGION], state[N_STRIDE], state[N_HEADS], state[N_MASK]
+    for word in range(heads, heads + mask + 1):
+        mem[word] = -1
+    for entry in range(state[N_COUNT]):
+        word = region + entry * stride
+        head = heads + (mem[word + ENTRY_KEY] & mask)
+        mem[word + ENTRY_LINK] = mem[head]
+        mem[head] = entry
+
+
+@jit
+def key_entries(entries: Int64s, codes: Int64s, lists: Int64s, start: int, count: int) -> None:
+    """Set the keys of entries from the codes of their attribute classes, a row each."""
+    for i in range(entries.shape[0]):
+        entries[i, ENTRY_KEY] = hash_codes(codes, i, lists, start, count)

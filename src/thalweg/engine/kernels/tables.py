@@ -1,0 +1,105 @@
+"""Where everything of a join lies: the words of its one memory, and the columns of the tables that lead there."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from thalweg.engine.kernels.compiled import Float64s, Int64s
+
+GREATEST = 2**63 - 1
+ALL = -1
+"""A word with every bit set."""
+
+# A tuple of a base window; then its codes, operands, [partition, newer, alive], links. ROW is negative if it can join
+# nothing (it may still count in a ROWS window). Its expiry follows from its time, which keeps a tuple with one key
+# within half a cache line.
+T, ROW, CODES = 0, 1, 2
+# An entry of a state; then the sequence numbers of its components.
+ENTRY_T, ENTRY_EXPIRY, ENTRY_KEY, ENTRY_LINK, COMPONENTS = 0, 1, 2, 3, 4
+
+# Columns of Tables.streams.
+(S_REGION, S_MASK, S_STRIDE, S_OLDEST, S_NEXT, S_PREFIX, S_LIFETIME, S_ROWS, S_PARTITIONS, S_PATH, S_PATHS) = range(11)
+S_RENUMBERED = 11  # how many numbers below S_NEXT were given to tuples that had one before
+STREAM_FIELDS = 12
+# Fields of a tuple in a ROWS window, counted from the end of its own words, and values of the second.
+NEWER, ALIVE = 0, 1
+DEAD, JOINING, COUNTED = 0, 1, 2  # pushed out; in the window; in the window but able to join nothing
+# A partition of a ROWS window: its oldest and newest tuple and their number.
+PARTITION_FIELDS = 3
+# Columns of Tables.paths.
+P_LINK, P_HEADS, P_SPAN, P_MASK, P_FIELDS, P_COUNT = range(6)
+PATH_FIELDS = 6
+# Columns of Tables.states.
+(N_REGION, N_CAPACITY, N_STRIDE, N_COUNT, N_COMPLETE, N_HEADS, N_MASK, N_DIRECTORY, N_DIRECTORY_MASK) = range(9)
+N_LIVE, N_COMPONENTS, N_COMPONENT_COUNT, N_KEY, N_KEY_COUNT, N_ROWS, N_ROWS_COUNT = range(9, 16)
+N_CHECK, N_BORN = 16, 17  # live keys at which to look for absent ones; when it began incomplete: the watermark, or
+# of a state that gathers, the next sequence number of the window whose turn it waits for
+STATE_FIELDS = 18
+# Columns of Tables.steps.
+(X_TARGET, X_IS_STATE, X_PATH, X_FIELD, X_KEY, X_KEY_COUNT, X_CHECKS, X_CHECK_COUNT) = range(8)
+X_THETAS, X_THETA_COUNT, X_BINDS, X_BIND_COUNT, X_STORES, X_SCAN = range(8, 14)
+STEP_FIELDS = 14
+# Columns of Tables.programs.
+G_FIRST, G_STEPS, G_BINDS, G_BIND_COUNT, G_STRAIGHT = range(5)
+PROGRAM_FIELDS = 5
+# Columns of Tables.thetas, their kinds and operators.
+H_KIND, H_OPERATOR, H_ABSOLUTE, H_LEFT, H_LEFT_FIELD, H_RIGHT, H_RIGHT_FIELD = range(7)
+THETA_FIELDS = 7
+COMPARE, SUBTRACT_INTEGERS, SUBTRACT_FLOATS = range(3)
+LESS, LESS_EQUAL, GREATER, GREATER_EQUAL, NOT_EQUAL = range(5)
+
+# Values of N_COMPLETE. PRINTED: incomplete, and taken for live is every key of which there is an entry.
+# GATHERING: incomplete, stores whatever comes, and no program probes it.
+INCOMPLETE, COMPLETE, PRINTED, GATHERING = range(4)
+
+# The status of a key in a directory, in its lowest bits. TOUCHED: live, and probed since cold keys were made absent;
+# SUSPENDED: not live, for something of it was withheld. Above these bits: with how many tuples the key was completed.
+ABSENT, LIVE, TOUCHED, SUSPENDED = range(4)
+STATUS, STATUS_BITS = 3, 2
+
+# What the machine stops for.
+FINISHED, OUTPUT_FULL, WINDOW_FULL, STATE_FULL, DIRECTORY_FULL, CROWDED, FEEDBACK_FULL = range(7)
+# Frames.registers.
+R_FRAME, R_DEPTH, R_PHASE, R_OUTPUTS, R_DEATHS, R_WATERMARK = range(6)
+REGISTERS = 6
+FETCH, OPEN, SCAN, ACT, JUDGE, ASK = range(6)
+# Counters.
+C_TUPLES, C_PROBES, C_CANDIDATES, C_STORED, C_COMPLETIONS, C_RESULTS, C_FINISHED = range(7)
+COUNTERS = 7
+
+
+class Tables(NamedTuple):
+    """Where everything is, and what the programs do; all int64 but the last."""
+
+    streams: Int64s  # a row per base window
+    paths: Int64s  # a row per access path of a base window
+    states: Int64s  # a row per kept state
+    steps: Int64s  # a row per step of a program
+    programs: Int64s  # heads by stream, then completions by state, then what fills whole states
+    lists: Int64s  # what rows refer to by start and count
+    thetas: Int64s
+    integer_offsets: Int64s
+    float_offsets: Float64s
+
+
+class Frames(NamedTuple):
+    """The machine's place: frame 0 serves the new tuple, those above it complete keys."""
+
+    registers: Int64s
+    program: Int64s  # [frame]
+    depth: Int64s  # [frame] where to go on when the frame above returns
+    state: Int64s  # [frame] the state that the frame completes
+    key: Int64s  # [frame] and the key
+    cursor: Int64s  # [frame, depth] the next candidate
+    probe: Int64s  # [frame, depth] the key looked up
+    latest: Int64s  # [frame, depth] the greatest time so far
+    expiry: Int64s  # [frame, depth] the least expiry so far
+    bound: Int64s  # [frame, stream] the component of that stream
+    code: Int64s  # [frame, class] the value of that attribute class
+
+
+class Inbox(NamedTuple):
+    """New tuples, laid out like the head of a base entry, in time order per stream."""
+
+    tuples: Int64s
+    place: Int64s  # [stream, (next word, words end)]
