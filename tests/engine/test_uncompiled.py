@@ -9,14 +9,14 @@ from pathlib import Path
 
 SCRIPT = """
 import random, numba
-from tests.engine.test_join import MIGRATIONS, naive, random_setting, run
+from tests.engine.test_join import MIGRATIONS, naive, random_production, random_setting, run
 from thalweg.engine.kernels import join
 
 assert not hasattr(join.run, "py_func"), "compiled"
 for seed in range(60):
     rng = random.Random(seed)
     setting = random_setting(rng)
-    answer, _ = run(setting, rng, rng.choice(MIGRATIONS))
+    answer, _ = run(setting, rng, rng.choice(MIGRATIONS), production=random_production(rng))
     assert answer == naive(setting), seed
 print("60 plans ran uncompiled")
 """
