@@ -64,8 +64,17 @@ class SimulatedBucket:
         self.work: Work | None = None
 
     @property
+    def values(self) -> set[tuple[int, int]]:
+        """The keys of what is in the log: batch and home."""
+        return set(self._log.held)
+
+    @property
     def chunks(self) -> int:
-        return len(self._log.held)
+        return len(self.values)
+
+    def go_on_from(self, other: SimulatedBucket) -> None:
+        """Begin with what another has committed."""
+        self._record, self._log = other._record, other._log
 
     @property
     def rows(self) -> int:

@@ -22,11 +22,15 @@ def rows(keys: list[int], time: int, first: int) -> tuple[pa.Table, list[int | N
     return table, [time] * len(keys)
 
 
-def run(cql: str, directory: Path, batches: list[tuple[list[int], list[int]]], troubled: float) -> SimulatedQuery:
+def start(cql: str, directory: Path, troubled: float) -> SimulatedQuery:
     query = bind(cql, {"A": Source(SCHEMA, "ts"), "B": Source(SCHEMA, "ts")})[0]
     partitioning = choose_partitioning(query, 1)
     spec = simulated_spec(query, partitioning, [0, 0], None, "auto")
-    running = SimulatedQuery(spec, partitioning, random.Random(1), directory, troubled=troubled)
+    return SimulatedQuery(spec, partitioning, random.Random(1), directory, troubled=troubled)
+
+
+def run(cql: str, directory: Path, batches: list[tuple[list[int], list[int]]], troubled: float) -> SimulatedQuery:
+    running = start(cql, directory, troubled)
     for time, (a, b) in enumerate(batches):
         running.batch([rows(a, time, 100 * time), rows(b, time, 100 * time)])
     return running
@@ -73,3 +77,29 @@ def test_large_batches_of_dead_rows_are_merged_too(tmp_path: Path, monkeypatch: 
     batches = [([1000 + i, *([1] * 40)], [2000 + i, *([2] * 40)]) for i in range(100)]
     running = run(cql, tmp_path, batches, 0.0)
     assert running.buckets[0].rows < 20 * 82
+
+
+@pytest.mark.parametrize(
+    ("cql", "values"),
+    [
+        ("SELECT a.v AS x FROM A a [RANGE 9 SECONDS], B b [RANGE 9 SECONDS] WHERE a.k = b.k", 1),
+        ("SELECT a.v AS x FROM A a [RANGE 9 SECONDS], B b [RANGE 8 SECONDS] WHERE a.k = b.k", 2),
+        ("SELECT a.v AS x FROM A a [ROWS 9], B b [ROWS 9] WHERE a.k = b.k", 2),
+    ],
+)
+def test_streams_of_one_range_window_share_a_value(tmp_path: Path, cql: str, values: int) -> None:
+    assert run(cql, tmp_path, [([1], [2])], 0.0).buckets[0].chunks == values
+
+
+@pytest.mark.parametrize("troubled", [0.0, 0.3])
+@pytest.mark.usefixtures("_small")
+def test_a_window_that_shrinks_between_two_runs_parts_what_lay_together(tmp_path: Path, troubled: float) -> None:
+    cql = "SELECT a.v AS x, b.v AS y FROM A a [RANGE 30 MICROSECONDS], B b [RANGE {} MICROSECONDS] WHERE a.k = b.k"
+    before = run(cql.format(30), tmp_path / "before", [([1], [1])] * 20, troubled)
+    after = start(cql.format(12), tmp_path / "after", troubled)
+    after.buckets[0].go_on_from(before.buckets[0])
+    for time in range(20, 60):
+        answer = after.batch([rows([1], time, 100 * time), rows([1], time, 100 * time)])
+        partners = [(a, time) for a in range(time - 29, time)] + [(time, b) for b in range(time - 11, time + 1)]
+        assert pairs(answer) == sorted((100 * a, 100 * b) for a, b in partners if a >= 0), time
+    assert {home for _, home in after.buckets[0].values} == {0, 1}

@@ -260,10 +260,10 @@ class Chunks:
 
 def _home(query: Query, stream: int) -> int:
     """The stream in whose bundle the chunks of this one are put: the first with the same RANGE window."""
-    window = query.streams[stream].window
-    if not isinstance(window, RangeWindow):
+    own = query.streams[stream]
+    if not isinstance(own.window, RangeWindow) or own.is_static:
         return stream
-    return next(s for s, ref in enumerate(query.streams) if ref.window == window)
+    return next(s for s, ref in enumerate(query.streams) if ref.window == own.window and not ref.is_static)
 
 
 def times_of(ref: StreamRef, table: pa.Table) -> Int64s:

@@ -1,9 +1,9 @@
 """What Spark's Python workers are spared.
 
-After every task, a worker collects garbage: it looks at every object that it holds, which with the modules that we load
-takes 50 milliseconds and more, longer than the task itself in a small batch. A micro-batch has a dozen tasks. So what
-is loaded is exempted, once, when everything that a task needs is there; garbage that later tasks leave is collected as
-before.
+After every task a worker collects garbage. It looks at every object that it holds, which, with the modules that we
+load, takes 50 milliseconds and more: longer than a task of a small batch, of which there are eight in a join of four
+streams. So what is loaded is exempted, once, when all that a task needs is there. Garbage that later tasks leave is
+collected as before.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import gc
 
 _LOADED_AFTER = 2
-"""Tasks of ours after which a worker has loaded all that it needs: the second one takes over what the first left."""
+"""Tasks of ours after which a worker has loaded what it needs: the second one takes over what the first has left."""
 
 _tasks = 0
 
