@@ -47,7 +47,7 @@ _OUTPUT_BLOCK = 1 << 15
 _STRETCH = 1 << 13
 """Tuples between two looks at the incomplete states: a look costs some microseconds."""
 _PATIENCE = 256
-"""Tuples of a window that show whether it has far more absent keys than are looked for."""
+"""Tuples of a window that show whether it has far more absent keys than few; so many are completed at once at least."""
 _FEW_KEYS = 16
 """So few absent keys are completed at once, however few are live: cheaper than looking again."""
 
@@ -1008,12 +1008,10 @@ class JoinEngine:
         still absent. A base window is always complete and has every key that a child can have, so two incomplete
         children need not wait for each other, and a key without a tuple there is no key of the state, whatever its
         status was. A look ends at the first keys too many, and the next one waits until a quarter more keys are
-        live; so looks cost no more than completions do, and what is finished at once is a fraction of what was
-        completed before.
-
-        When everything has left that window which was there at the transition, nothing old is missing any more, but
-        new keys are still absent until something probes them. Then each look completes some of those that it finds,
-        twice as many as tuples came into the window meanwhile, so that in the time of another window none is left.
+        live; so looks cost no more than completions do. Once few are left, a fraction of what was completed before, or
+        everything has left that window which was there at the transition (nothing old is missing then, but new keys are
+        still absent until something probes them), each look completes some of those that it finds: twice as many
+        as tuples came into the window meanwhile, so that none is left before long, and the output never waits for all.
 
         Keys that no single stream carries are not looked for: such a state stays as it is, and so does one whose cold
         keys were made absent for want of memory.
@@ -1030,13 +1028,14 @@ class JoinEngine:
             live, is_renewed = int(row[k.N_LIVE]), self._is_renewed(carrier[0], int(row[k.N_BORN]))
             if live < row[k.N_CHECK] and not is_renewed:
                 continue
-            most = max(_next_check(live) - live, 2 * int(came[carrier[0]]) if is_renewed else 0)
-            codes = self._absent_keys(index, *carrier, most + 1, 0 if is_renewed else _PATIENCE)
-            is_last = codes is not None and len(codes) <= most
-            if codes is not None and (is_renewed or is_last):
-                self._complete_keys(index, codes)
-            if not is_last:
+            few, most = _next_check(live) - live, max(2 * int(came[carrier[0]]), _PATIENCE)
+            codes = self._absent_keys(index, *carrier, most + 1, 0 if is_renewed else _PATIENCE, few)
+            if codes is None or (len(codes) > few and not is_renewed):
                 row[k.N_CHECK] = _next_check(live)
+                continue
+            self._complete_keys(index, codes)
+            if len(codes) > most:
+                row[k.N_CHECK] = live
             elif row[k.N_BORN] < FOREVER:  # unless the memory for it ran out meanwhile
                 self._close_directory(row)
                 self._counters[k.C_FINISHED] += 1
@@ -1080,12 +1079,14 @@ class JoinEngine:
         stream = min(streams, key=self.held)
         return stream, np.array([self.layouts[stream].codes[c] for c in classes], np.int64)
 
-    def _absent_keys(self, index: int, stream: int, fields: Int64s, most: int, patience: int) -> Int64s | None:
-        """The codes of keys in a base window that the state has not live, up to so many; None: seemingly far more."""
+    def _absent_keys(
+        self, index: int, stream: int, fields: Int64s, most: int, patience: int, few: int
+    ) -> Int64s | None:
+        """The codes of keys in a base window that the state has not live, up to so many; None: seemingly not few."""
         found = np.empty((most, 1 + len(fields)), np.int64)
         places = np.zeros(2 << most.bit_length(), np.int64)
         count = state_kernels.absent_keys(
-            self._memory.words, self._tables, index, stream, fields, self.watermark, found, places, patience
+            self._memory.words, self._tables, index, stream, fields, self.watermark, found, places, patience, few
         )
         return None if count < 0 else found[:count, 1:].copy()
 

@@ -112,10 +112,11 @@ def absent_keys(
     found: Int64s,
     places: Int64s,
     patience: int,
+    few: int,
 ) -> int:
     """Find the keys that a base window has and a state has not live; returns how many there are, at most.
 
-    -1: after ``patience`` tuples there seem to be far more than that (0: it has no end).
+    -1: after ``patience`` tuples there seem to be far more than ``few`` (0: it has no end).
 
     Args:
         mem: the memory.
@@ -127,12 +128,13 @@ def absent_keys(
         found: [key, (its hash, a code per field)]: filled. When it is full, the search ends.
         places: a scratch hash table of zeros, its length a power of two above that of ``found``.
         patience: see above.
+        few: see above.
 
     """
     row, state = tables.streams[stream], tables.states[index]
     mask, count, last = len(places) - 1, 0, row[S_NEXT] - 1
     for sequence in range(last, row[S_OLDEST] - 1, -1):
-        if last - sequence == patience > 0 and count * (last - row[S_OLDEST]) > 2 * found.shape[0] * patience:
+        if last - sequence == patience > 0 and count * (last - row[S_OLDEST]) > 2 * few * patience:
             return -1
         word = row[S_REGION] + (sequence & row[S_MASK]) * row[S_STRIDE]
         if is_over(mem, tables.streams, stream, word, watermark):

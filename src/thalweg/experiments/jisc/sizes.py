@@ -124,7 +124,7 @@ SIZES: dict[Scale, Sizes] = {
         ),
         first_output=(
             FirstOutput("hash", joins=20, windows=(1_000, 10_000, 100_000), changes=7, slow=3, bar=1 / 100),
-            FirstOutput("nested loops", joins=20, windows=(300, 1_000, 5_000), changes=7, slow=1, bar=1 / 1000),
+            FirstOutput("nested loops", joins=20, windows=(300, 1_000, 4_000), changes=7, slow=1, bar=1 / 1000),
         ),
         often=Often(joins=20, window=300, warm_turns=2, tuples=200_000, periods=(20_000, 50_000, 100_000), rounds=2),
         no_stall=NoStall(joins=8, window=4_000, changes=100, batches=1_400, interval=0.01),
