@@ -148,7 +148,7 @@ class Case(Spec):
     ``where`` holds the conjuncts. With ``minus`` the query is an EXCEPT: the first item
     with the list ``select``, minus each further item with its list of ``minus``; ``by``
     is its CORRESPONDING BY list. ``join_style`` and ``wrap`` choose between ways to write
-    the same query. ``eager``: the plan adapts, at the slightest sign.
+    the same query. ``production``: the option, or settings of it. ``eager``: the plan adapts, at the slightest sign.
     """
 
     streams: tuple[Stream, ...]
@@ -167,6 +167,7 @@ class Case(Spec):
     states: Literal["all", "none", "auto"] = "auto"
     batch_size: int = 65_536
     migration: str = "jisc"
+    production: str | dict[str, int] = "push"
     lateness: int | None = None
     transitions: tuple[tuple[int, str], ...] = ()
     eager: bool = False

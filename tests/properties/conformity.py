@@ -40,6 +40,7 @@ def answer(case: Case) -> pa.Table:
             plan=case.plan,
             states=case.states,
             migration=case.migration,
+            production=case.production,
             batch_size=case.batch_size,
             lateness=case.lateness_text(),
             adaptive=EAGER if case.eager else True,

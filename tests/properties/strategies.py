@@ -25,6 +25,11 @@ RANGES: tuple[WindowKind, ...] = ("range",) * 14 + ("unbounded", "now")
 MIGRATIONS: tuple[Migration, ...] = ("jisc", *get_args(Migration))
 """The policies under which the answer stays what it is."""
 ALL_WINDOWS: tuple[WindowKind, ...] = ("range",) * 5 + ("rows",) * 5 + ("partition",) * 4 + ("unbounded", "now")
+PRODUCTIONS: tuple[str | dict[str, int], ...] = (
+    *("push", "push", "jit", "auto"),
+    *({"lattice": 2}, {"lattice": 3}, {"filter_bits": 1}, {"filter_bits": 1024, "lattice": 2}),
+)
+"""With and without feedback, and with all ways to find out."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,7 @@ def cases(draw: Any, profile: Profile) -> Case:
         states=pick.one("all", "none", "auto"),
         batch_size=pick.one(65_536, 1, 2, 7, 16),
         migration=pick.one(*MIGRATIONS) if profile.transitions else "jisc",
+        production=pick.one(*PRODUCTIONS),
         **lists,
     )
     return planned(pick, case, profile)

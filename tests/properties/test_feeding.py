@@ -17,7 +17,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.cases import Case
-from tests.engine.test_join import random_production
 from tests.lifetimes import contradictory
 from tests.oracle import expected, normalised_table
 from tests.properties.predicates import EdgeKind
@@ -109,13 +108,12 @@ class Host:
         self._query, self._case, self._rng = query, case, rng
         self._directory = directory
         self._often = rng.choice([0.0, 0.3, 1.0])
-        self._production = random_production(rng)
         self._buckets = [self._open()]
         self.bucket = self._buckets[0]
 
     def _open(self) -> Bucket:
         plan = some_plan(self._query, self._case, self._rng)
-        return open_bucket(self._query, plan, migration=self._case.migration, production=self._production)
+        return open_bucket(self._query, plan, migration=self._case.migration, production=self._case.production)
 
     def hand_over(self, stamp: str) -> None:
         if self._rng.random() < self._often:

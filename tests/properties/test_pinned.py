@@ -62,11 +62,26 @@ KEPT_BY_THE_OTHER_WINDOW = Case(
     output="dstream",
 )
 
+STATIC_RELATIONS_BEGIN = Case(
+    # A row of the first relation is there before the second one is: that it has no partner yet says nothing.
+    streams=(
+        Stream("A", (("k", "int64"),), ((0,),), static=True),
+        Stream("B", (("k", "int64"),), ((0,),), static=True),
+        _keyed("C", 0, 0, 0),
+    ),
+    items=(Item("A", "A"), Item("B", "B"), Item("C", "C", Range(8))),
+    select=(Out(Col("C", "ts"), "ts"),),
+    where=(Cmp("=", Col("A", "k"), Col("B", "k")), Cmp("=", Arith("-", Col("C", "k"), Lit(7, "int64")), Col("B", "k"))),
+    plan="(A C) B",
+    production={"filter_bits": 64},
+)
+
 PINNED: dict[str, Case] = {
     "a new entry must not hide that old ones are missing": JISC_LOSS,
     "a result leaves when the last batch pushes its row out": PUSHED_OUT_AT_THE_END,
     "differences of infinite numbers": INFINITE_NUMBERS,
     "a result leaves an unbounded window when its other tuple does": KEPT_BY_THE_OTHER_WINDOW,
+    "a static relation lacks nothing before it is there": STATIC_RELATIONS_BEGIN,
 }
 
 

@@ -14,7 +14,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.cases import Case
-from tests.engine.test_join import random_production
 from tests.lifetimes import contradictory
 from tests.oracle import expected, normalised_table
 from tests.properties.conformity import EAGER
@@ -89,7 +88,7 @@ def check(case: Case, rng: random.Random) -> None:
         relations,
         adaptive,
         limit,
-        random_production(rng),
+        case.production,
     )
     answers = [query.schema.empty_table()]
     with tempfile.TemporaryDirectory() as directory:

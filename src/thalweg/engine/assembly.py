@@ -178,7 +178,6 @@ class _FeedbackBuilder:
             )
             demands[i, fb.D_STATE] = -1 if demand.state is None else nodes.index(demand.state)
             demands[i, fb.D_IS_FILTERED] = is_filtered
-            demands[i, fb.D_IS_FINAL] = set(demand.others) <= unchanging
         gaps = np.zeros((len(nodes), fb.STATE_GAP_FIELDS), np.int64)
         kinds = [[(classes, self.lists.add(classes)) for classes in self.demands.gaps(node)] for node in nodes]
         for i, node in enumerate(nodes):
@@ -187,7 +186,7 @@ class _FeedbackBuilder:
             )
             gaps[i, fb.O_CARRIERS], _ = self.lists.add(self._carriers(node))
         is_told = (demands[:, fb.D_IS_FILTERED] > 0) | (demands[:, fb.D_STATE] >= 0)
-        sites, places = self._sites(n + steps, nodes, kinds, is_told)
+        sites, places = self._sites(n + steps, nodes, kinds, is_told, unchanging)
         filters = np.zeros((len(self.filters), fb.FILTER_FIELDS), np.int64)
         stream_filters = np.zeros((n, 2), np.int64)
         for i, (stream, classes) in enumerate(self.filters):
@@ -210,6 +209,7 @@ class _FeedbackBuilder:
         nodes: Sequence[Node],
         kinds: Sequence[Sequence[tuple[tuple[int, ...], tuple[int, int]]]],
         is_told: NDArray[np.bool_],
+        unchanging: Node,
     ) -> tuple[k.Int64s, k.Int64s]:
         rows: list[list[int]] = []
         table = np.zeros((places, fb.PLACE_FIELDS), np.int64)
@@ -228,9 +228,10 @@ class _FeedbackBuilder:
                     gaps += [state, kind, *kinds[state][kind][1]]
                 if not is_told[site.demand]:
                     mine.append((len(rows), site))
-                rows.append(
-                    [site.demand, step, site.depth, site.size, *self.lists.add(gaps, width=fb.GAP_FIELDS), 1, 0, 0]
-                )
+                place_of_gaps = self.lists.add(gaps, width=fb.GAP_FIELDS)
+                # Static relations begin one after the other: none of them can say yet what the others will lack.
+                is_final = head not in unchanging and set(self.demands.demands[site.demand].others) <= unchanging
+                rows.append([site.demand, step, site.depth, site.size, *place_of_gaps, 1, 0, 0, int(is_final)])
             for depth, step_ in enumerate(program.steps):
                 asked = [
                     (site.size, site.depth, row)
