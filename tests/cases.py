@@ -148,7 +148,7 @@ class Case(Spec):
     ``where`` holds the conjuncts. With ``minus`` the query is an EXCEPT: the first item
     with the list ``select``, minus each further item with its list of ``minus``; ``by``
     is its CORRESPONDING BY list. ``join_style`` and ``wrap`` choose between ways to write
-    the same query. ``production``: the option, or settings of it. ``eager``: the plan adapts, at the slightest sign.
+    the same query. ``eager``: the plan adapts, at the slightest sign.
     """
 
     streams: tuple[Stream, ...]
@@ -167,7 +167,8 @@ class Case(Spec):
     states: Literal["all", "none", "auto"] = "auto"
     batch_size: int = 65_536
     migration: str = "jisc"
-    production: str | dict[str, int] = "push"
+    production: str | tuple[tuple[str, int], ...] = "push"
+    memory_limit: int | None = None
     lateness: int | None = None
     transitions: tuple[tuple[int, str], ...] = ()
     eager: bool = False

@@ -149,6 +149,33 @@ def test_options_that_do_not_exist_or_fit() -> None:
         "setting gain of adaptive is a share, at least 0 and less than 1, not 1.5",
         options={"adaptive": {"gain": 1.5}},
     )
+    fails(
+        OptionError,
+        "option production is push, jit, auto or thalweg.Feedback(...), not 'pull'",
+        options={"production": "pull"},
+    )
+    fails(
+        OptionError,
+        "unknown setting of production 'latice'. Did you mean 'lattice'?",
+        options={"production": {"latice": 2}},
+    )
+    fails(
+        OptionError,
+        "option production: when is one of always, auto, not 'never'",
+        options={"production": {"when": "never"}},
+    )
+    for lattice in (0, 1.5, True):
+        fails(
+            OptionError,
+            f"setting lattice of production is a number of components, at least 1, not {lattice}",
+            options={"production": {"lattice": lattice}},
+        )
+    for bits in (0, 100, 2.0, True, 1 << 31):
+        fails(
+            OptionError,
+            f"setting filter_bits of production is a power of two up to 1,073,741,824, or None, not {bits}",
+            options={"production": {"filter_bits": bits}},
+        )
     with pytest.raises(OptionError, match="option lateness is '2 fortnights': unknown unit of time 'fortnights'"):
         run(TEXT, STREAMS, options={"lateness": "2 fortnights"})
 

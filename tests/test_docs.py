@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+import thalweg
 from thalweg.cql import Source, bind
 
 ROOT = Path(__file__).parents[1]
@@ -57,6 +58,14 @@ def test_the_example_of_the_readme_prints_what_it_says() -> None:
     names |= {"text": text[1], "streams": eval(streams[1])}  # noqa: S307 - our own README
     exec("switched = " + switching, names)  # noqa: S102 - our own README
     assert names["switched"] == names["answer"]
+
+
+def test_the_example_of_feedback_prints_what_the_guide_says() -> None:
+    example, shown = blocks(ROOT / "docs" / "guide.md", "python")[-1], blocks(ROOT / "docs" / "guide.md", "")[-1]
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(example, {"thalweg": thalweg})  # noqa: S102 - our own guide
+    assert printed.getvalue() == shown
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)

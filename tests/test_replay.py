@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 
 import thalweg
+from thalweg.engine.feedback import Savings
 from thalweg.replayer import run
 
 EPOCH = datetime.datetime(1970, 1, 1)
@@ -41,6 +42,48 @@ def test_the_summary_says_what_happened() -> None:
     assert [size.name for size in summary.states] == ["a", "b", "c", "b⋈c"]
     assert summary.completions > 0
     assert summary.states[0].tuples <= 11
+
+
+FIGURE_1 = {
+    "a": {"ts": [1, 3], "x": [1, 1], "y": [100, 100]},
+    "b": {"ts": [0, 0, 0, 2, 5], "x": [1, 1, 1, 1, 1]},
+    "c": {"ts": [0, 4], "y": [7, 100]},
+}
+"""The tuples of JIT's table I; one of c before them, so that c is not empty, and one of b after them."""
+FIGURE_1_QUERY = "SELECT a.ts AS a, b.ts AS b FROM a, b, c WHERE a.x = b.x AND a.y = c.y WINDOW RANGE 5 MINUTES"
+
+
+def test_the_summary_says_what_feedback_saved() -> None:
+    def savings(**options: object) -> Savings | None:
+        result = run(FIGURE_1_QUERY, FIGURE_1, options={"plan": "(a b) c", "states": "all", **options})
+        assert result.summary.results == 10
+        return result.summary.savings
+
+    assert savings() is None
+    saved = savings(production="jit")
+    assert saved is not None
+    assert (saved.suspensions, saved.resumptions, saved.suspended) == (1, 1, 0)
+    assert saved.withheld == 1  # a1 b4; a2 is not even looked at, so what it would have been is not known
+    assert saved.unprobed == 2
+    assert saved.unstored_bytes == 8 * (4 + 2)
+    for migration in ("stairs", "stairs_jisc"):
+        assert savings(production="jit", migration=migration) is None
+
+
+def test_savings_outlast_a_change_of_plan() -> None:
+    options = {"plan": "(a b) c", "states": "all", "production": "jit"}
+    for migration in ("jisc", "moving_state", "parallel_track"):
+        changing = run(
+            FIGURE_1_QUERY, FIGURE_1, options={**options, "migration": migration}, transitions=[(8, "(a c) b")]
+        ).summary
+        assert changing.results == 10
+        assert changing.savings is not None
+        assert (changing.savings.withheld, changing.savings.unstored_bytes) == (1, 48)
+
+
+def test_set_differences_give_no_feedback() -> None:
+    text = "SELECT x FROM a [NOW] EXCEPT SELECT x FROM b [NOW]"
+    assert run(text, FIGURE_1, options={"production": "jit"}).summary.savings is None
 
 
 def test_composite_keys_of_doubles_do_not_share_a_hash() -> None:

@@ -22,6 +22,8 @@ Migration = Literal[
     "jisc_printed",
 ]
 Production = Literal["push", "jit", "auto"]
+_WITHOUT_FEEDBACK = ("stairs", "stairs_jisc")
+"""Their tuples reach states by any way, so that no place in a program can tell what is missing where."""
 _MOST_BUCKETS = 4096
 _MOST_BITS = 1 << 30
 _UNITS = {"": 1, "B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
@@ -137,6 +139,11 @@ class Feedback:
             return Feedback(**value)
         raise OptionError(f"option production is push, jit, auto or thalweg.Feedback(...), not {value!r}")
 
+    @staticmethod
+    def under(migration: Migration, production: Production | Feedback) -> Feedback | None:
+        """The feedback that joins give if plans change by this policy; None: none."""
+        return None if migration in _WITHOUT_FEEDBACK else Feedback.of(production)
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -172,7 +179,8 @@ class Options:
             no plan for long, and are left alone.)
         production: ``"push"``: every join passes on all that it finds. ``"jit"``: what the joins above it have no
             partner for is not produced until one arrives. ``"auto"``: wherever that saves more than it costs.
-            :class:`Feedback`: with settings of its own.
+            :class:`Feedback`: with settings of its own. The answer is the same. Set differences, and the migrations
+            ``"stairs"`` and ``"stairs_jisc"``, pay it no heed.
 
     >>> Options(states="all").states
     'all'
@@ -219,6 +227,11 @@ class Options:
         if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
             raise OptionError(f"option memory_limit is a number of bytes or a text such as '64 MB', not {limit!r}")
         return limit
+
+    @property
+    def feedback(self) -> Feedback | None:
+        """The feedback that joins give; None: none."""
+        return Feedback.under(self.migration, self.production)
 
     @staticmethod
     def of(value: Options | Mapping[str, Any] | None) -> Options:

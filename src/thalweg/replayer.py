@@ -18,6 +18,7 @@ from thalweg.engine.batch import Batch
 from thalweg.engine.bucket import Bucket, open_bucket
 from thalweg.engine.compilation import ready_kernels
 from thalweg.engine.eddy import Policy
+from thalweg.engine.feedback import Savings
 from thalweg.engine.instants import FOREVER
 from thalweg.engine.payload import TablePayload
 from thalweg.errors import InputError, PlanError, QueryError
@@ -71,6 +72,7 @@ class Summary:
         seconds: wall time, without compiling.
         compile_seconds: spent on compiling kernels, or on loading them.
         probes, candidates, stored, completions: work of the join.
+        savings: what feedback saved; None where joins pass on all that they find.
 
     """
 
@@ -89,6 +91,7 @@ class Summary:
     candidates: int
     stored: int
     completions: int
+    savings: Savings | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +196,7 @@ class _Replay:
 
     def run(self, progress: Progress | None) -> ReplayResult:
         compile_seconds = ready_kernels(
-            eddies=self.options.migration in get_args(Policy), feedback=self.options.production != "push"
+            eddies=self.options.migration in get_args(Policy), feedback=self.options.feedback is not None
         )
         started = clock.perf_counter()
         self.statistics = measured_statistics(self.query, self.arrivals)
@@ -227,6 +230,7 @@ class _Replay:
                 candidates=work.candidates,
                 stored=work.stored,
                 completions=work.completions,
+                savings=bucket.savings,
             ),
             self._late_rows(),
         )

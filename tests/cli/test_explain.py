@@ -63,6 +63,15 @@ def test_a_plan_and_its_states(thalweg: Invoke, shop: Path) -> None:
     assert [state["state"] for state in explained["states"]] == ["B⋈C"]  # type: ignore[attr-defined]
 
 
+def test_the_policy_of_production(thalweg: Invoke, shop: Path) -> None:
+    plan = ["--plan", "(B C) A", "--states", "all"]
+    assert "production  push: " in thalweg("explain", shop / "abc.cql", *SCHEMAS, *plan).stdout
+    result = thalweg("explain", shop / "abc.cql", *SCHEMAS, *plan, "--production", "jit")
+    assert result.exit_code == 0, result.output
+    assert "production  jit: " in result.stdout
+    assert "  B⋈C waits for A with its k: a new B or C stops at once\n" in result.stdout
+
+
 def test_several_queries(thalweg: Invoke) -> None:
     every = thalweg("explain", "-", *SCHEMAS, "--json", input=TWO)
     assert [each["query"] for each in document(every)] == ["ab", "bc"]
@@ -153,6 +162,24 @@ def test_the_plans_of_a_running_query(thalweg: Invoke, tmp_path: Path) -> None:
     assert "a gain of 40% is expected" in result.stdout
     assert ["B⋈C", "incomplete", "1,200", "300"] in lines
     assert document(thalweg("explain", "--live", tmp_path, "--json"))[0]["buckets"] == HISTORY
+
+
+def test_what_feedback_saved_in_a_running_query(thalweg: Invoke, tmp_path: Path) -> None:
+    savings = {"suspensions": 9, "resumptions": 2, "withheld": 1200, "unprobed": 34, "tests": 11, "suspended": 7}
+    savings["unstored_bytes"] = 57_600
+    write_live(tmp_path, "spread", 9, HISTORY, savings)
+    result = thalweg("explain", "--live", tmp_path)
+    lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
+    assert lines[-7:] == [
+        "values suspended now 7",
+        "suspensions 9",
+        "resumptions 2",
+        "searches for a partner 11",
+        "intermediate results not produced, at least 1,200",
+        "probes not made, at least 34",
+        "bytes of entries not stored, at least 56.2 KiB",
+    ]
+    assert document(thalweg("explain", "--live", tmp_path, "--json"))[0]["savings"] == savings
 
 
 def test_no_plans_yet(thalweg: Invoke, tmp_path: Path) -> None:

@@ -64,6 +64,8 @@ class TestResults:
             ["--switch", "4:(B C) A", "--states", "all", "--migration", "moving_state"],
             ["--switch", "4:(B C) A", "--states", "all", "--migration", "parallel_track"],
             ["--switch", "4:(B C) A", "--states", "all", "--memory-limit", "64 KB"],
+            ["--switch", "4:(B C) A", "--states", "all", "--production", "jit"],
+            ["--plan", "(A B) C", "--states", "all", "--production", "auto"],
         ):
             result = thalweg("replay", shop / "abc.cql", *sources, *options, "--out", shop / "o.parquet")
             assert result.exit_code == 0, result.output
@@ -117,6 +119,18 @@ class TestSummary:
         assert ["4", "(B", "C)", "A"] in rows
         assert any(row[:1] == ["B⋈C"] for row in rows)
         assert re.search(r"query1: 2 results from \d+ tuples in [\d.]+ (ms|s), [\d,]+ tuples/s", result.stdout)
+
+    def test_says_what_feedback_saved(self, thalweg: Invoke, shop: Path, sources: list[str]) -> None:
+        plan = ["--plan", "(A B) C", "--states", "all"]
+        (shop / "c.csv").write_text("k,z,ts\n7,7,2024-05-01 12:00:00\n")  # no partner for anything
+        assert "feedback" not in thalweg("replay", shop / "abc.cql", *sources, *plan).stdout
+        result = thalweg("replay", shop / "abc.cql", *sources, *plan, "--production", "jit")
+        assert result.exit_code == 0, result.output
+        rows = [line.split() for line in result.stdout.splitlines()]
+        assert ["values", "suspended", "now", "1"] in rows
+        assert ["suspensions", "1"] in rows
+        assert ["resumptions", "0"] in rows
+        assert ["probes", "not", "made,", "at", "least", "2"] in rows  # those of the later tuples
 
     def test_counts_late_rows_and_writes_them(self, thalweg: Invoke, shop: Path, sources: list[str]) -> None:
         for name in "abc":
@@ -240,6 +254,7 @@ class TestRefusals:
             (["--source", "A=x.csv", "--late-out", "late"], "without --lateness no row is late"),
             (["--batch-size", "0"], "Invalid value for '--batch-size'"),
             (["--states", "some"], "'some' is not one of"),
+            (["--production", "pull"], "'pull' is not one of"),
             (["--colour"], "No such option"),
         ],
     )

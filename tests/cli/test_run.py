@@ -90,13 +90,18 @@ class TestOnSpark:
             later[shop / name / "1.csv"] = f"{first[0]}\n{last}\n"
         sources = [f"--source={name.upper()}={shop}/{name}" for name in "abc"]
         command = ["run", shop / "two.cql", "--query", "ABC", *sources, "--once", "--no-end", "--sink", shop / "out"]
-        assert thalweg(*command, "--plan", "(A B) C", "--states", "all").exit_code == 0
+        first = thalweg(*command, "--plan", "(A B) C", "--states", "all", "--production", "jit")
+        assert first.exit_code == 0, first.output
+        assert "intermediate results not produced, at least" in first.stdout
+        told = thalweg("explain", "--live", shop / "out" / "_checkpoint" / "thalweg")
+        assert "values suspended now" in told.stdout
         assert written(shop / "out") == RESULTS[:1]
         for file, text in later.items():
             file.write_text(text)
         result = thalweg(*command)
         assert result.exit_code == 0, result.output
         assert "abc: 1 result from 3 rows" in result.stdout
+        assert "feedback" not in result.stdout
         assert written(shop / "out") == RESULTS
         live = thalweg("explain", "--live", shop / "out" / "_checkpoint" / "thalweg")
         assert live.exit_code == 0, live.output
@@ -324,6 +329,17 @@ def test_the_live_view_shows_rates_state_and_plan() -> None:
     ):
         assert row in shown
     assert totals.plans == [(0, ("(A B) C",)), (1, ("(B C) A",))]
+    assert not any(row[:2] == ["not", "produced"] for row in shown)
+
+
+def test_the_live_view_shows_what_was_not_produced() -> None:
+    totals, none = Totals(), Counter[str]()
+    for number in range(2):
+        savings = Counter(withheld=100, suspended=3 - number)
+        report = BatchReport(number, 1000, 10, none, none, None, (), 700, 5, 2048, 1, 0, 0.5, savings=savings)
+        totals.add(report)
+    assert ["not", "produced", "100", "200"] in [line.split() for line in rendered(picture("q", totals)).splitlines()]
+    assert totals.savings == {"withheld": 200, "suspended": 2}
 
 
 def rendered(table: Table) -> str:

@@ -16,6 +16,7 @@ from tests.engine.test_join import (
     MIGRATIONS,
     Setting,
     Tuple,
+    make_eager,
     naive,
     random_production,
     run,
@@ -268,7 +269,7 @@ def test_sparse_and_bursty_partners_give_the_naive_answer(small: bool, seed: int
     with pytest.MonkeyPatch.context() as patch:
         if small:
             patch.setattr("thalweg.engine.join._FIRST_CAPACITY", 2)
-            patch.setattr("thalweg.engine.feedback._FIRST_SLOTS", rng.choice([2, 8]))
+            make_eager(patch, rng)
             patch.setattr("thalweg.engine.join._STRETCH", rng.choice([1, 10]))
         migration = rng.choice(MIGRATIONS)
         limit = rng.choice([None, 1, 2000]) if migration == "jisc" else None

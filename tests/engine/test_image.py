@@ -31,6 +31,7 @@ from thalweg.engine.memory import MappedArena, Memory
 from thalweg.engine.payload import Payload, TablePayload
 from thalweg.engine.snapshot import Restoration, Snapshot
 from thalweg.errors import ThalwegError
+from thalweg.options import Feedback, Production
 from thalweg.plan.tree import Plan, TreePlan, parse_plan
 
 SCHEMA = pa.schema(
@@ -123,8 +124,8 @@ def plans(query: Query) -> list[Plan]:
     return [*kept, parse_plan(linear, aliases), parsed[0]]
 
 
-def opened(query: Query, plan: int = 0) -> Bucket:
-    return open_bucket(query, None if query.kind == "difference" else plans(query)[plan])
+def opened(query: Query, plan: int = 0, production: Production | Feedback = "push") -> Bucket:
+    return open_bucket(query, None if query.kind == "difference" else plans(query)[plan], production=production)
 
 
 def contents(tables: Iterable[pa.Table]) -> list[str]:
@@ -151,18 +152,19 @@ def snapshot(directory: Path, value: object) -> bytes:
     return b"".join(Snapshot(directory, value).pieces())
 
 
-def through(directory: Path, query: Query) -> Between:
+def through(directory: Path, query: Query, production: Production | Feedback = "push") -> Between:
     """Hand over to one of a few buckets, opened under whichever plan: first new ones, then those of an older state."""
     takers: dict[int, Bucket] = {}
 
     def between(bucket: Bucket, n: int) -> Bucket:
         sizes = bucket.sizes()
         write_image(directory, bucket, str(n))
-        taker = takers.setdefault(n % 3, opened(query, plan=n % 3))
+        taker = takers.setdefault(n % 3, opened(query, n % 3, production))
         assert read_image(directory, taker, str(n))
         assert snapshot(directory, taker) == snapshot(directory, bucket)
         mark_dirty(directory)
         assert taker.work == bucket.work
+        assert taker.savings == bucket.savings
         assert taker.sizes() == sizes
         return taker
 
@@ -178,6 +180,18 @@ def test_a_bucket_handed_over_after_every_batch_answers_as_one_that_never_was(
     alone = list(run(opened(query), query, feed(query)))
     assert sum(table.num_rows for table in alone) > 20
     assert contents(run(opened(query), query, feed(query), through(tmp_path, query))) == contents(alone)
+
+
+@pytest.mark.parametrize("production", ["jit", Feedback(lattice=2), Feedback(filter_bits=64)], ids=str)
+@pytest.mark.parametrize("name", ["istream", "composite", "thetas", "partitions"])
+def test_what_is_suspended_is_handed_over_too(
+    name: str, production: Production | Feedback, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tables of feedback once came out of an image as something else."""
+    monkeypatch.setattr("thalweg.engine.feedback._FIRST_SLOTS", 2)
+    query = bound(name)
+    handed_over = run(opened(query, 0, production), query, feed(query), through(tmp_path, query, production))
+    assert contents(handed_over) == contents(run(opened(query, 0, production), query, feed(query)))
 
 
 def test_the_plan_comes_with_the_image(tmp_path: Path) -> None:

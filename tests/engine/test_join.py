@@ -7,6 +7,7 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import get_args
 
 import numpy as np
@@ -29,6 +30,7 @@ from thalweg.engine.encoding import mix
 from thalweg.engine.join import JoinEngine
 from thalweg.engine.layout import layouts
 from thalweg.engine.migration import Joiner, open_joiner
+from thalweg.engine.thrift import Habit
 from thalweg.options import Feedback, Migration, Production
 from thalweg.plan.tree import Join, Leaf, LinearPlan, Plan, Tree, TreePlan, state_nodes
 
@@ -203,10 +205,21 @@ def random_production(rng: random.Random) -> Production | Feedback:
             "push",
             "push",
             "jit",
+            "auto",
             Feedback(lattice=rng.choice([2, 3, 5])),
             Feedback(lattice=rng.choice([1, 2]), filter_bits=rng.choice([1, 2, 64, 1024])),
         ]
     )
+
+
+def make_eager(patch: pytest.MonkeyPatch, rng: random.Random) -> None:
+    """Let ``auto`` change its mind all the time, and what is remembered have room for a few values only."""
+    patch.setattr("thalweg.engine.feedback._FIRST_SLOTS", rng.choice([2, 8]))
+    patch.setattr("thalweg.engine.join.PERIOD", rng.choice([1, 3, 10]))
+    patch.setattr("thalweg.engine.join.Habit", partial(Habit, not_before=0.0))
+    patch.setattr("thalweg.engine.thrift._WORTH_A_CHANGE", 0.0)
+    patch.setattr("thalweg.engine.thrift._PROMISE", rng.choice([0.0, 1.0, 100.0]))
+    patch.setattr("thalweg.engine.thrift._KEPT", rng.choice([0.5, 1.0, 100.0]))
 
 
 def run(
@@ -267,7 +280,7 @@ def test_any_plan_and_any_changes_give_the_naive_answer(small: bool, seed: int) 
             patch.setattr("thalweg.engine.join._OUTPUT_BLOCK", rng.choice([1, 3, 50]))
             patch.setattr("thalweg.engine.join._STRETCH", rng.choice([1, 3, 10]))
             patch.setattr("thalweg.engine.join._FEW_KEYS", rng.choice([0, 1, 16]))
-            patch.setattr("thalweg.engine.feedback._FIRST_SLOTS", rng.choice([2, 8]))
+            make_eager(patch, rng)
             patch.setattr("thalweg.engine.parallel_track._FIRST_SLOTS", 2)
             patch.setattr("thalweg.engine.parallel_track.ParallelTrack._stretch", rng.choice([1, 5]))
             patch.setattr("thalweg.engine.parallel_track.PrintedParallelTrack._stretch", rng.choice([1, 5]))

@@ -11,19 +11,20 @@ import pytest
 from thalweg.errors import ThalwegError
 from thalweg.experiments import EXPERIMENTS, jisc
 from thalweg.experiments.experiment import Document
-from thalweg.experiments.jisc import driving, figures, no_stall
+from thalweg.experiments.jisc import driving, figures, memory, no_stall
 from thalweg.experiments.jisc.driving import JISC, MOVING_STATE, Drive
-from thalweg.experiments.jisc.sizes import Adapting, FirstOutput, Normal, NoStall, Often, Sizes, Stage
+from thalweg.experiments.jisc.sizes import Adapting, FirstOutput, Limited, Normal, NoStall, Often, Sizes, Stage
 from thalweg.experiments.jisc.workloads import Uniform, all_incomplete, one_incomplete, pipeline
 from thalweg.plan.transition import classify
 
 SMALL = Sizes(
     stage=Stage(joins=(3, 4), window=50, warm_turns=2, rounds=1),
     normal=(Normal("hash", 4, 50, 4, 500, 1), Normal("nested loops", 3, 20, 4, 200, 1)),
-    first_output=(FirstOutput("hash", 4, (50, 200), 2, 0.01), FirstOutput("nested loops", 4, (20, 50), 2, 0.001)),
+    first_output=(FirstOutput("hash", 4, (50, 200), 3, 2, 0.01), FirstOutput("nested loops", 4, (20, 50), 3, 1, 0.001)),
     often=Often(joins=4, window=50, warm_turns=2, tuples=1_000, periods=(200, 500), rounds=1),
     no_stall=NoStall(joins=4, window=50, changes=10, batches=40, interval=0.001),
-    adapting=Adapting(streams=(4,), phases=3, phase_tuples=4_000, steady_tuples=4_000, rounds=1, steady_rounds=1),
+    limited=Limited(joins=4, window=2_000, warm_turns=2, tuples=5_000, shares=(0.8,), rounds=1),
+    adapting=Adapting(streams=(4,), phases=3, phase_seconds=0.4, steady_seconds=0.4, rounds=1, steady_rounds=1),
 )
 
 
@@ -53,6 +54,7 @@ def test_rows_of_a_part_have_the_same_columns_and_count_their_work(document: Doc
         "figure 11",
         "figure 12",
         "no stall",
+        "memory limit",
         *["adaptivity"] * 3,
     ]
 
@@ -67,6 +69,13 @@ def test_policies_differ_in_their_work_and_not_in_their_results(document: Docume
     assert work["parallel_track"]["probes"] > work["moving_state"]["probes"]
     assert work["parallel_track_printed"]["checked"] > work["parallel_track"]["checked"] > 0
     assert work["cacq"]["stored"] == 0
+
+
+def test_a_memory_limit_is_felt_and_kept(document: Document) -> None:
+    free, limited = [row for row in document["rows"] if row["part"] == memory.PART]
+    assert free["results"] == limited["results"]
+    assert free["completions"] == 0 < limited["completions"]
+    assert free["peak_bytes"] > limited["limit_bytes"] >= limited["peak_bytes"]
 
 
 def test_claims_follow_from_the_rows(document: Document) -> None:
@@ -86,8 +95,8 @@ def test_claims_follow_from_the_rows(document: Document) -> None:
 def test_a_wrong_answer_stops_the_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = driving.open_joiner
 
-    def forgetful(query, plan, rank, migration):
-        return honest(query, plan, rank, "jisc_printed" if migration == MOVING_STATE else migration)
+    def forgetful(query, plan, rank, migration, **others):
+        return honest(query, plan, rank, "jisc_printed" if migration == MOVING_STATE else migration, **others)
 
     monkeypatch.setattr(driving, "open_joiner", forgetful)
     with pytest.raises(ThalwegError, match="jisc and moving_state answer differently"):

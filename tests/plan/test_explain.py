@@ -6,6 +6,7 @@ import pytest
 
 from tests.plan.queries import SECOND, equality, query, sql, stream, theta
 from thalweg.cql.query import AggregateCall, Aggregation, Output, Projection, Query, RangeWindow, RowsWindow
+from thalweg.options import Feedback
 from thalweg.plan.difference import DifferencePlan
 from thalweg.plan.explain import explain_json, explain_text
 from thalweg.plan.join_graph import JoinGraph
@@ -227,6 +228,69 @@ def test_a_four_way_join_fits_on_a_page(states: str) -> None:
     assert max(map(len, text.splitlines())) < 130
 
 
+def figure_1(static: str = "") -> Query:
+    """A.x = B.x, A.y = C.y (JIT's figure 1)."""
+    streams = [stream(alias) for alias in "ABC"]
+    streams = [replace(ref, time=None) if ref.alias in static else ref for ref in streams]
+    return query(streams, [equality("A.x", "B.x"), equality("A.y", "C.y")])
+
+
+def test_without_feedback_every_join_passes_on_all() -> None:
+    text = explain_text(*planned(figure_1(), "(A B) C", "all"))
+    assert lines_of(text, "production") == ["production  push: every join passes on all that it finds"]
+
+
+def test_with_feedback_the_demands_are_named() -> None:
+    text = explain_text(*planned(figure_1(), "(A B) C", "all"), feedback=Feedback())
+    assert lines_of(text, "production") == [
+        "production  jit: what the joins above have no partner for is not produced until one arrives",
+        "  A⋈B waits for any tuple of C: a new A or B stops at once",
+        "  A⋈B waits for C with its y: a new A stops at once, a new B stops after A",
+    ]
+
+
+def test_what_a_static_relation_lacks_stops_for_good() -> None:
+    text = explain_text(*planned(figure_1(static="C"), "(A B) C", "all"), feedback=Feedback())
+    assert lines_of(text, "production")[2] == (
+        "  A⋈B waits for C with its y: a new A stops at once for good, and is deleted, a new B stops after A"
+    )
+
+
+def test_settings_of_feedback_are_named() -> None:
+    settings = {
+        Feedback("auto"): "production  auto: as jit, where that saves more than it costs",
+        Feedback(lattice=2): ", told apart by up to 2 components",
+        Feedback(filter_bits=1024): ", told by Bloom filters of 1,024 bits",
+        Feedback(filter_bits=1): ", told by Bloom filters of 1 bit",
+    }
+    for feedback, words in settings.items():
+        text = explain_text(*planned(four_way(), "((A B) C) D", "all"), feedback=feedback)
+        assert lines_of(text, "production")[0].endswith(words)
+        assert len(lines_of(text, "production")) > 1
+
+
+def test_two_streams_have_nothing_to_ask_for() -> None:
+    bound = query([stream("A"), stream("B")], [equality("A.k", "B.k")])
+    assert lines_of(explain_text(*planned(bound), feedback=Feedback()), "production")[1:] == [
+        "  no join stands above another, so nothing is asked for"
+    ]
+
+
+def test_demands_as_json() -> None:
+    production = explain_json(*planned(figure_1(), "(A B) C", "all"), feedback=Feedback())["production"]
+    assert production == {
+        "policy": "jit",
+        "lattice": 1,
+        "filter_bits": None,
+        "demands": [
+            {"of": "A⋈B", "from": ["C"], "by": [], "static": False, "stops": {"A": [], "B": []}},
+            {"of": "A⋈B", "from": ["C"], "by": ["y"], "static": False, "stops": {"A": [], "B": ["A"]}},
+        ],
+    }
+    difference = replace(figure_1(), kind="difference")
+    assert explain_json(difference, DifferencePlan((0, 1, 2)), Statistics.default(difference))["production"] is None
+
+
 def test_many_thetas_are_counted_in_the_tree() -> None:
     thetas = [theta("A.x", "<", "B.x", float(i)) for i in range(5)]
     text = explain_text(*planned(query([stream("A"), stream("B")], [equality("A.k", "B.k")], thetas)))
@@ -265,6 +329,7 @@ def test_json_holds_the_same_and_is_json(states: str) -> None:
         "plan",
         "states",
         "programs",
+        "production",
         "cost",
         "why",
         "buckets",

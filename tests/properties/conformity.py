@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pyarrow as pa
 import pytest
 
@@ -11,6 +14,7 @@ from tests.expressions import ResultTime
 from tests.lifetimes import contradictory
 from tests.oracle import cols, expected, normalised_table
 from thalweg.errors import BindError
+from thalweg.options import Feedback, Production
 
 EAGER = thalweg.Adaptivity(
     period=3, overhead=1e9, memory=0.2, deviation=0, gain=0, horizon=10**15, persistence=1, cool_down=0
@@ -32,21 +36,41 @@ def check(case: Case) -> None:
 
 def answer(case: Case) -> pa.Table:
     """What thalweg says."""
-    return thalweg.replay(
-        case.cql(),
-        case.tables(),
-        time=case.times(),
-        options=thalweg.Options(
-            plan=case.plan,
-            states=case.states,
-            migration=case.migration,
-            production=case.production,
-            batch_size=case.batch_size,
-            lateness=case.lateness_text(),
-            adaptive=EAGER if case.eager else True,
-        ),
-        transitions=list(case.transitions),
-    )
+    with tight_memory(case):
+        return thalweg.replay(
+            case.cql(),
+            case.tables(),
+            time=case.times(),
+            options=thalweg.Options(
+                plan=case.plan,
+                states=case.states,
+                migration=case.migration,
+                production=production_of(case),
+                memory_limit=case.memory_limit,
+                batch_size=case.batch_size,
+                lateness=case.lateness_text(),
+                adaptive=EAGER if case.eager else True,
+            ),
+            transitions=list(case.transitions),
+        )
+
+
+@contextmanager
+def tight_memory(case: Case) -> Iterator[None]:
+    """Where the case limits the memory, let a few tuples reach the limit: stores begin with next to no room."""
+    with pytest.MonkeyPatch.context() as patch:
+        if case.memory_limit is not None:
+            patch.setattr("thalweg.engine.join._FIRST_CAPACITY", 2)
+            patch.setattr("thalweg.engine.join._STRETCH", 3)
+            patch.setattr("thalweg.engine.feedback._FIRST_SLOTS", 2)
+        yield
+
+
+def production_of(case: Case) -> Production | Feedback:
+    """The case's production as an option; settings of feedback are pairs in a case."""
+    if isinstance(case.production, tuple):
+        return Feedback(**dict(case.production))
+    return case.production
 
 
 def _refused(case: Case) -> None:

@@ -24,12 +24,17 @@ WindowKind = Literal["range", "now", "unbounded", "rows", "partition"]
 RANGES: tuple[WindowKind, ...] = ("range",) * 14 + ("unbounded", "now")
 MIGRATIONS: tuple[Migration, ...] = ("jisc", *get_args(Migration))
 """The policies under which the answer stays what it is."""
-ALL_WINDOWS: tuple[WindowKind, ...] = ("range",) * 5 + ("rows",) * 5 + ("partition",) * 4 + ("unbounded", "now")
-PRODUCTIONS: tuple[str | dict[str, int], ...] = (
-    *("push", "push", "jit", "auto"),
-    *({"lattice": 2}, {"lattice": 3}, {"filter_bits": 1}, {"filter_bits": 1024, "lattice": 2}),
+PRODUCTIONS: tuple[str | tuple[tuple[str, int], ...], ...] = (
+    *("push",) * 5,
+    *("jit",) * 2,
+    "auto",
+    *((("lattice", most),) for most in (2, 3, 4)),
+    *((("filter_bits", bits),) for bits in (1, 64, 1024)),
+    (("lattice", 2), ("filter_bits", 64)),
 )
-"""With and without feedback, and with all ways to find out."""
+"""A third without feedback; the others by looking, or by filters that are too small or large enough."""
+MEMORY_LIMITS = (None, None, None, 1, 20_000)
+ALL_WINDOWS: tuple[WindowKind, ...] = ("range",) * 5 + ("rows",) * 5 + ("partition",) * 4 + ("unbounded", "now")
 
 
 @dataclass(frozen=True)
@@ -84,6 +89,8 @@ def cases(draw: Any, profile: Profile) -> Case:
         production=pick.one(*PRODUCTIONS),
         **lists,
     )
+    if case.migration == "jisc":
+        case = replace(case, memory_limit=pick.one(*MEMORY_LIMITS))
     return planned(pick, case, profile)
 
 

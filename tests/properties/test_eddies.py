@@ -24,7 +24,7 @@ def check_eddy(case: Case, policy: Policy, seed: int) -> None:
             patch.setattr("thalweg.engine.eddy._PATIENCE", rng.choice([1, 7]))
             patch.setattr("thalweg.engine.eddy._ENOUGH", 1)
             patch.setattr("thalweg.engine.eddy._ADVENTURE", rng.choice([1, 2, 8]))
-        check(replace(case, migration=policy), rng)
+        check(replace(case, migration=policy, memory_limit=None), rng)
 
 
 @randomized(share=40)

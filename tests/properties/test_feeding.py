@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from tests.cases import Case
 from tests.lifetimes import contradictory
 from tests.oracle import expected, normalised_table
+from tests.properties.conformity import production_of, tight_memory
 from tests.properties.predicates import EdgeKind
 from tests.properties.settings import randomized
 from tests.properties.strategies import ALL_WINDOWS, Profile, cases
@@ -86,7 +87,7 @@ def check(case: Case, rng: random.Random) -> None:
     times = case.times()
     query = bind(case.cql(), {name: Source(table.schema, times[name]) for name, table in tables.items()})[0]
     streams = arrivals([(ref.alias, tables[ref.stream], ref.time) for ref in query.streams], None)
-    with tempfile.TemporaryDirectory() as directory:
+    with tempfile.TemporaryDirectory() as directory, tight_memory(case):
         host = Host(query, case, rng, Path(directory))
         answer = pa.concat_tables([query.schema.empty_table(), *feed(host, query, case, streams, rng)])
     got, want = normalised_table(answer), expected(case)
@@ -113,7 +114,14 @@ class Host:
 
     def _open(self) -> Bucket:
         plan = some_plan(self._query, self._case, self._rng)
-        return open_bucket(self._query, plan, migration=self._case.migration, production=self._case.production)
+        case = self._case
+        return open_bucket(
+            self._query,
+            plan,
+            migration=case.migration,
+            memory_limit=case.memory_limit,
+            production=production_of(case),
+        )
 
     def hand_over(self, stamp: str) -> None:
         if self._rng.random() < self._often:

@@ -19,6 +19,7 @@ from tests.properties.conformity import check
 from tests.properties.pick import Dice
 from tests.properties.plans import a_plan
 from tests.properties.settings import randomized
+from tests.properties.strategies import MEMORY_LIMITS, PRODUCTIONS
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -51,7 +52,14 @@ def long_case(seed: int, *, rows_windows: bool = False) -> Case:
     times = rng.choice((0, 1, 5))
     changes = [(rng.randrange(size * length), a_plan(pick, aliases, linear=linear)) for _ in range(times)]
     eager = rng.random() < 0.4
-    return replace(case, plan=a_plan(pick, aliases, linear=linear), transitions=tuple(sorted(changes)), eager=eager)
+    return replace(
+        case,
+        plan=a_plan(pick, aliases, linear=linear),
+        transitions=tuple(sorted(changes)),
+        eager=eager,
+        production=rng.choice(PRODUCTIONS),
+        memory_limit=rng.choice(MEMORY_LIMITS),
+    )
 
 
 def _stream(rng: random.Random, name: str, length: int, keys: int) -> Stream:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.cases import Case
 from tests.lifetimes import contradictory
 from tests.oracle import expected, normalised_table
-from tests.properties.conformity import EAGER
+from tests.properties.conformity import EAGER, production_of, tight_memory
 from tests.properties.settings import randomized
 from tests.properties.strategies import cases
 from tests.properties.test_feeding import AGGREGATES, DIFFERENCES, JOINS
@@ -77,7 +77,6 @@ def check(case: Case, rng: random.Random) -> None:
     lateness = [None if ref.is_static else disorder for ref in query.streams]
     relations = {s: tables[ref.stream] for s, ref in enumerate(query.streams) if ref.is_static}
     adaptive = EAGER if case.eager else None
-    limit = rng.choice([None, None, 1, 50_000]) if case.migration == "jisc" else None
     spec = simulated_spec(
         query,
         partitioning,
@@ -87,11 +86,11 @@ def check(case: Case, rng: random.Random) -> None:
         case.migration,
         relations,
         adaptive,
-        limit,
-        case.production,
+        case.memory_limit,
+        production_of(case),
     )
     answers = [query.schema.empty_table()]
-    with tempfile.TemporaryDirectory() as directory:
+    with tempfile.TemporaryDirectory() as directory, tight_memory(case):
         running = SimulatedQuery(spec, partitioning, rng, Path(directory), troubled=rng.choice([0.0, 0.2, 0.5]))
         while coming:
             count = rng.choice([1, 3, 10, 40])

@@ -70,6 +70,7 @@ def features(case: Case) -> Iterator[str]:
         (case.plan is None, "no plan"),
         (case.batch_size == 1, "batches of 1"),
         (case.eager, "eager"),
+        (case.memory_limit, "memory limit"),
     ):
         if present:
             yield name
@@ -78,6 +79,7 @@ def features(case: Case) -> Iterator[str]:
             yield "difference plan"
         else:
             yield "linear" if ":" in plan else "bushy" if ") (" in plan else "left-deep"
+    yield from (name for name, _ in case.production) if isinstance(case.production, tuple) else (case.production,)
     positions = [position for position, _ in case.transitions]
     if 0 in positions:
         yield "transition at 0"
@@ -104,6 +106,7 @@ ALWAYS = {
     ),
     *("null time", "ties", "one stream twice", "selection", "no plan", "batches of 1"),
     *("comma", "join", "wrapped", "not wrapped"),
+    *("push", "jit", "auto", "lattice", "filter_bits", "memory limit"),
 }
 WINDOWS = {"Rows", "partition by", "unbounded", "Now"}
 THETA = {"distance", "Between", "<", "<=", ">", ">=", "<>"}

@@ -25,7 +25,7 @@ from thalweg.engine.observations import Work
 from thalweg.options import Adaptivity, Feedback, Migration, Production, States
 from thalweg.plan.partitioning import Coordinate, Partitioning
 from thalweg.spark.compatibility import description
-from thalweg.spark.packing import MOMENT, Packer, T, hash_column, time_column, unblob
+from thalweg.spark.packing import MOMENT, Packer, T, hash_column, time_column, unblob, unbundle
 from thalweg.spark.relations import relation_blob
 from thalweg.spark.resident import Arriving, Outcome, Resident, Spec, attend
 
@@ -36,19 +36,19 @@ class DictLog:
 
     held: dict[tuple[int, int], bytes] = field(default_factory=dict)
 
-    def put(self, batch: int, stream: int, body: bytes) -> None:
-        assert (batch, stream) not in self.held
-        self.held[batch, stream] = body
+    def put(self, batch: int, home: int, body: bytes) -> None:
+        assert (batch, home) not in self.held
+        self.held[batch, home] = body
 
-    def get(self, batch: int, stream: int) -> bytes:
-        return self.held[batch, stream]
+    def get(self, batch: int, home: int) -> bytes:
+        return self.held[batch, home]
 
-    def drop(self, batch: int, stream: int) -> None:
-        del self.held[batch, stream]
+    def drop(self, batch: int, home: int) -> None:
+        del self.held[batch, home]
 
-    def chunks(self) -> Iterator[tuple[int, int, bytes]]:
-        for (batch, stream), body in self.held.items():
-            yield batch, stream, body
+    def bundles(self) -> Iterator[tuple[int, int, bytes]]:
+        for (batch, home), body in self.held.items():
+            yield batch, home, body
 
 
 class SimulatedBucket:
@@ -70,7 +70,7 @@ class SimulatedBucket:
     @property
     def rows(self) -> int:
         """How many rows there are in the log."""
-        return sum(unblob(body).num_rows for body in self._log.held.values())
+        return sum(table.num_rows for body in self._log.held.values() for table in unbundle(body))
 
     def run(self, arriving: Arriving) -> list[pa.Table]:
         while self._rng.random() < self._troubled:

@@ -121,14 +121,18 @@ def test_a_silent_stream_is_not_waited_for_beyond_its_timeout(spark: SparkSessio
     assert spark.read.parquet(str(tmp_path / "out")).count() == 1
 
 
-def test_a_command_changes_the_plan_in_every_bucket(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("production", ["push", "jit"])
+def test_a_command_changes_the_plan_in_every_bucket(spark: SparkSession, tmp_path: Path, production: str) -> None:
     for name in "abc":
         write_stream(tmp_path / "in" / name, [pa.table({"ts": at(1, 2, 3), "k": [1, 2, 3]})])
     text = "SELECT a.k FROM a, b, c WHERE a.k = b.k AND b.k = c.k WINDOW RANGE 5 SECONDS"
     running = FileRun(spark, tmp_path, text)
-    options = {"plan": "(a b) c", "buckets": 2}
+    options = {"plan": "(a b) c", "states": "all", "buckets": 2, "production": production}
     [before] = running.run(options)
     assert before["plans"] == ["(a b) c"]
+    assert ("savings" in before) == (production == "jit")
+    if production == "jit":
+        assert before["savings"]["suspensions"] == sum(b["savings"]["suspensions"] for b in before["buckets"]) > 0
     running.app().command("plan", plan="(b c) a")
     running.app().command("plan", plan="(b nobody) a")
     [after] = running.run(options)

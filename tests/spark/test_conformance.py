@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from tests.cases import TIME, Case
 from tests.lifetimes import contradictory
 from tests.oracle import expected, normalised_table
+from tests.properties.conformity import production_of
 from tests.properties.strategies import Profile, cases
 from tests.properties.test_feeding import AGGREGATES, DIFFERENCES, JOINS
 from tests.spark.runs import FileRun, cut, write_stream
@@ -53,8 +54,9 @@ def test_spark_gives_the_answer_of_the_oracle(spark: SparkSession, tmp_path: Pat
         in_order = table.take(pa.array(sorted(range(table.num_rows), key=lambda i, t=table: t[TIME][i].value or 0)))
         write_stream(tmp_path / "in" / name, cut(in_order, rng.choice([1, 2, 4])))
     running = FileRun(spark, tmp_path, case.cql())
-    options = {"buckets": rng.choice([1, 3]), "states": case.states, "production": case.production}
+    buckets = rng.choice([1, 3])
+    options = {"buckets": buckets, "states": case.states, "production": production_of(case)}
     running.run(options)
-    running.end({**options, "production": "push"})  # a restart may change it
+    running.end(options)
     got, want = normalised_table(running.answer(query.schema)), expected(case)
     assert got == want, f"missing {want - got}\nextra {got - want}\n{case.cql()}"

@@ -5,6 +5,7 @@ Design
     cost that was observed with the one predicted for the running plan. *Search*: when that comparison, or what is
     known of the streams, has moved since plans were last compared. *Change*: when the best plan known has been
     expected, in several looks in a row, to save a share of the cost, and over a horizon more than the change costs.
+    Where a search has to be saved for, a glance at plans that keep no state comes first.
 
     A plan that has run is compared with its own bias, any other with that of the running plan
     (:mod:`thalweg.adapt.experience`): a plan that only looked better is left again, and not chosen a second time.
@@ -28,7 +29,7 @@ from typing import Any
 from thalweg.adapt.decision import Action, Decision, plan_label
 from thalweg.adapt.experience import SHARED, Experience
 from thalweg.adapt.monitor import LOOK_ROWS, NO_WORK, Monitor
-from thalweg.adapt.purse import Purse, look_price, search_price
+from thalweg.adapt.purse import Purse, glance_price, look_price, search_price
 from thalweg.adapt.weighing import Prices, drift, transition_price
 from thalweg.cql.query import Query
 from thalweg.engine.bucket import Bucket
@@ -113,9 +114,11 @@ class Controller:
         self._settings = settings
         self._monitor = Monitor(query, settings.memory)
         self._experience = Experience()
-        self._look_price, self._search_price = look_price(self._graph), search_price(self._graph)
+        self._look_price, self._glance_price = look_price(self._graph), glance_price(self._graph)
+        self._search_price = self._glance_price if states == "none" else search_price(self._graph)
         self._purse = Purse(self._look_price, self._look_price + self._search_price)
-        self._is_saving = False
+        self._saving_for = 0.0
+        self._has_glanced = states != "auto"
         self._seen = NO_WORK
         self._unlooked = NO_WORK
         self._next_look = settings.period
@@ -187,7 +190,7 @@ class Controller:
         if self.is_idle:
             return False
         self._count(bucket.work.counts)
-        price = self._look_price + (self._search_price if self._is_saving else 0.0)
+        price = self._look_price + self._saving_for
         if self._is_held or self.position < self._next_look or self._purse.held < price:
             return False
         self._purse.pay(self._look_price)
@@ -233,16 +236,29 @@ class Controller:
         if self._pending is not None:
             return self._weigh(view, self._alternative(self._pending, view), "")
         cause = self._cause(view)
-        self._is_saving = cause is not None and self._purse.held < self._search_price
-        if cause is None or self._is_saving:
+        if cause is None and not self._owes_search:
+            self._saving_for = 0.0
             return None
-        self._purse.pay(self._search_price)
+        is_glance = not (self._has_glanced or self._purse.held >= self._search_price)
+        price = self._glance_price if is_glance else self._search_price
+        self._saving_for = price if self._purse.held < price else 0.0
+        if self._saving_for:
+            return None
+        self._purse.pay(price)
         self._reference = _Reference(view.bias, view.statistics)
-        best = self._best(view)
-        if not clearly_less(best.cost, view.predicted):
-            self._log("stay", f"{cause}; no better plan is known", None, view, best)
+        best = self._best(view, "none" if is_glance else self._states)
+        is_better = clearly_less(best.cost, view.predicted)
+        self._has_glanced = self._states != "auto" or (is_glance and not is_better)
+        because = cause or "a glance found nothing"
+        if not is_better:
+            self._log("stay", f"{because}; no better plan is known", None, view, best)
             return None
-        return self._weigh(view, best, f"{cause}; ")
+        return self._weigh(view, best, f"{because}; ")
+
+    @property
+    def _owes_search(self) -> bool:
+        """Whether a glance at plans that keep no state was in vain, so that all of them are to be searched."""
+        return self._has_glanced and self._states == "auto"
 
     def _cause(self, view: _View) -> str | None:
         """Why plans should be compared again, if they should."""
@@ -255,13 +271,13 @@ class Controller:
         moved = drift(self._graph, self._reference.statistics, view.statistics)
         return f"the streams moved by {math.expm1(moved):.0%}" if moved >= bound else None
 
-    def _best(self, view: _View) -> _Alternative:
-        """The cheapest of what the search finds and what has run before.
+    def _best(self, view: _View, states: States) -> _Alternative:
+        """The cheapest of what a search among plans with these states finds, and of what has run before.
 
         If the model knows nothing of what makes the running plan so dear, plans of other kinds may be spared it.
         """
-        kinds: list[States] = [self._states]
-        if self._states == "auto" and view.bias > SHARED:
+        kinds: list[States] = [states]
+        if states == "auto" and view.bias > SHARED:
             kinds += ["none", "all"]
         plans = [choose_plan(self._graph, view.statistics, kind) for kind in kinds] + self._experience.plans
         return min((self._alternative(plan, view) for plan in plans), key=lambda each: each.cost)
@@ -333,7 +349,8 @@ class Controller:
             "monitor": self._monitor.to_json(),
             "experience": self._experience.to_json(aliases),
             "purse": self._purse.held,
-            "saving": self._is_saving,
+            "saving_for": self._saving_for,
+            "glanced": self._has_glanced,
             "prices": None if self._known_prices is None else astuple(self._known_prices),
             "seen": self._seen,
             "unlooked": self._unlooked,
@@ -358,7 +375,7 @@ class Controller:
         self = Controller(query, plan, statistics_from_json(known["ranked_by"]), states, settings)
         self._monitor.restore(known["monitor"])
         self._experience = Experience.from_json(known["experience"], query.aliases)
-        self._purse.held, self._is_saving = known["purse"], known["saving"]
+        self._purse.held, self._saving_for, self._has_glanced = known["purse"], known["saving_for"], known["glanced"]
         self._known_prices = None if known["prices"] is None else Prices(*known["prices"])
         self._seen, self._unlooked = tuple(known["seen"]), tuple(known["unlooked"])
         self._next_look, self._looks = known["next_look"], known["looks"]

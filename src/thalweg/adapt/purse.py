@@ -26,7 +26,13 @@ def look_price(graph: JoinGraph) -> float:
     """Nanoseconds of a look: samples are drawn and compared pair by pair, and the running programs costed by step."""
     n = graph.streams
     pairs = sum(len(members) * (len(members) + 1) // 2 for members in graph.classes)
-    return 1e3 * (300 + 150 * n + 80 * pairs + 300 * len(graph.thetas) + 12.0 * n**3)
+    return 1e3 * (300 + 150 * n + 80 * pairs + 300 * len(graph.thetas) + 20.0 * n**2)
+
+
+def glance_price(graph: JoinGraph) -> float:
+    """Nanoseconds of a search among plans that keep no state, and for costing some others."""
+    n = graph.streams
+    return 1e6 * (0.03 * 2.0 ** min(n, 12) + 0.1 * n**2)
 
 
 def search_price(graph: JoinGraph) -> float:

@@ -12,6 +12,8 @@ import typer
 from thalweg.cli.arguments import (
     DebugOption,
     OptionalScriptArgument,
+    ProductionChoice,
+    ProductionOption,
     SourceOption,
     StatesChoice,
     StaticOption,
@@ -49,6 +51,7 @@ def explain(
     ] = None,
     states: Annotated[StatesChoice, typer.Option(help="Which intermediate states the plan keeps.")] = StatesChoice.AUTO,
     query: Annotated[str | None, typer.Option(metavar="NAME", help="Only this query of the file.")] = None,
+    production: ProductionOption = ProductionChoice.PUSH,
     buckets: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Also show how Spark would spread it over N buckets.")
     ] = None,
@@ -96,7 +99,9 @@ def explain(
     schemas = {name: parse_schema(name, text) for name, text in described.items()}
     with failures(debug=debug) as report:
         from thalweg.cql import Source, bind
-        from thalweg.plan.explain import explain_json, explain_text
+        from thalweg.options import Feedback
+        from thalweg.plan.explain import explain_json
+        from thalweg.plan.explain_text import lay_out
         from thalweg.plan.partitioning import choose_partitioning
         from thalweg.planning import plan_for
 
@@ -107,12 +112,15 @@ def explain(
         statistics = [statistics_of(each, tables) for each in bound]
         plans = [plan_for(each, known, plan, states.value) for each, known in zip(bound, statistics, strict=True)]
         spread = [None if buckets is None else choose_partitioning(each, buckets) for each in bound]
-        explained = list(zip(bound, plans, statistics, spread, strict=True))
+        feedback = Feedback.of(production.value)
+        explained = [
+            explain_json(each, chosen, known, partitioning=partitioning, feedback=feedback)
+            for each, chosen, known, partitioning in zip(bound, plans, statistics, spread, strict=True)
+        ]
         if as_json:
-            documents = [explain_json(*each[:3], partitioning=each[3]) for each in explained]
-            typer.echo(json.dumps(documents, indent=2, ensure_ascii=False))
+            typer.echo(json.dumps(explained, indent=2, ensure_ascii=False))
         else:
-            texts = (explain_text(*each[:3], partitioning=each[3]).rstrip() for each in explained)
+            texts = (lay_out(facts).rstrip() for facts in explained)
             output().print("\n\n".join(texts), soft_wrap=True)
 
 

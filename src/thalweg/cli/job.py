@@ -13,7 +13,7 @@ from thalweg.cli.console import diagnostics, grid, output, show
 from thalweg.cli.control import has_ended, write_about
 from thalweg.cli.live import write_live
 from thalweg.cli.progress import Follower, Totals, time_text
-from thalweg.cli.render import counted, duration, size
+from thalweg.cli.render import counted, duration, savings_table, size
 from thalweg.cli.spark_console import spark_failures
 from thalweg.cli.watch import Interruption, Show, follow, interruptions, live_view
 
@@ -81,7 +81,7 @@ class Job:
             view(totals)
             if totals.last is not None and totals.last.number != told:
                 told = totals.last.number
-                write_live(self.app.directory, self.query.name, told, totals.last.histories)
+                write_live(self.app.directory, self.query.name, told, totals.last.histories, totals.savings)
 
         return show_and_tell
 
@@ -141,3 +141,6 @@ def print_totals(name: str, totals: Totals, aliases: tuple[str, ...], sink: str,
             for plan in used:
                 plans.add_row(f"{number:,}", plan)
         show(console, plans)
+    if totals.savings:
+        console.print()
+        show(console, savings_table(totals.savings))

@@ -1,4 +1,4 @@
-"""What a running query leaves word of for ``thalweg explain --live``: the plans of its buckets."""
+"""What a running query leaves word of for ``thalweg explain --live``: the plans of its buckets, what feedback saved."""
 
 from __future__ import annotations
 
@@ -10,15 +10,24 @@ from typing import Any
 from rich.console import Console
 
 from thalweg.cli.console import grid, show
-from thalweg.cli.render import counted
+from thalweg.cli.render import counted, savings_table
 
 _FILE = "plans.json"
 
 
-def write_live(directory: Path, query: str, batch: int, buckets: Sequence[Mapping[str, Any]]) -> None:
-    """Say, after a batch, which plans the buckets have run under."""
+def write_live(
+    directory: Path,
+    query: str,
+    batch: int,
+    buckets: Sequence[Mapping[str, Any]],
+    savings: Mapping[str, int] | None = None,
+) -> None:
+    """Say, after a batch, which plans the buckets have run under, and what feedback has saved in this run."""
+    known: dict[str, Any] = {"query": query, "batch": batch, "buckets": list(buckets)}
+    if savings:
+        known["savings"] = dict(savings)
     new = directory / f"{_FILE}.new"
-    new.write_text(json.dumps({"query": query, "batch": batch, "buckets": list(buckets)}) + "\n", encoding="utf-8")
+    new.write_text(json.dumps(known) + "\n", encoding="utf-8")
     new.replace(directory / _FILE)
 
 
@@ -37,7 +46,10 @@ def read_live(directory: Path) -> dict[str, Any]:
 
 
 def print_live(console: Console, known: Mapping[str, Any]) -> None:
-    """The plans as tables: for every bucket its history, and how far the states of its plan are complete."""
+    """The plans as tables: for every bucket its history, and how far the states of its plan are complete.
+
+    And what feedback has saved in all buckets, since the run began.
+    """
     console.print(f"{known['query']} after batch {known['batch']:,}", style="bold", soft_wrap=True)
     for bucket in known["buckets"]:
         console.print()
@@ -55,3 +67,6 @@ def print_live(console: Console, known: Mapping[str, Any]) -> None:
                 began = "complete" if state["complete_at_start"] else "incomplete"
                 table.add_row(state["state"], began, f"{state['entries']:,}", live)
             show(console, table)
+    if "savings" in known:
+        console.print()
+        show(console, savings_table(known["savings"]))

@@ -23,7 +23,8 @@ class BatchReport:
     """One batch; ``late`` and ``bad`` count the rows kept out, by alias.
 
     ``tuples`` is what the base windows hold after it, ``entries`` what the kept states hold; ``histories`` are the
-    plans of every bucket (``App.plan_history``).
+    plans of every bucket (``App.plan_history``); ``savings`` is what feedback
+    saved (:class:`thalweg.engine.feedback.Savings`), if joins give some.
     """
 
     number: int
@@ -40,6 +41,7 @@ class BatchReport:
     rebuilds: int
     seconds: float
     histories: tuple[dict[str, Any], ...] = ()
+    savings: Counter[str] = field(default_factory=Counter)
 
 
 def report_of(app: App, progress: StreamingQueryProgress, aliases: Sequence[str]) -> BatchReport | None:
@@ -64,6 +66,7 @@ def report_of(app: App, progress: StreamingQueryProgress, aliases: Sequence[str]
         rebuilds=metrics.get("rebuilds", 0),
         seconds=duration.get("triggerExecution", 0) / 1000,
         histories=tuple(app.plan_history(progress=progress)),
+        savings=Counter(metrics.get("savings", {})),
     )
 
 
@@ -73,7 +76,10 @@ def _by_alias(counts: Mapping[str, int], aliases: Sequence[str]) -> Counter[str]
 
 @dataclass(slots=True)
 class Totals:
-    """All batches of a run together; ``plans`` are those used, each with the batch it was first seen after."""
+    """All batches of a run together; ``plans`` are those used, each with the batch it was first seen after.
+
+    ``savings`` is what feedback saved in all of them, and what it has suspended after the last.
+    """
 
     batches: int = 0
     rows_in: int = 0
@@ -84,6 +90,7 @@ class Totals:
     rebuilds: int = 0
     seconds: float = 0.0
     plans: list[tuple[int, tuple[str, ...]]] = field(default_factory=list)
+    savings: Counter[str] = field(default_factory=Counter)
     last: BatchReport | None = None
 
     def add(self, report: BatchReport) -> None:
@@ -97,6 +104,9 @@ class Totals:
         self.seconds += report.seconds
         if report.plans and (not self.plans or self.plans[-1][1] != report.plans):
             self.plans.append((report.number, report.plans))
+        self.savings.update(report.savings)
+        if report.savings:
+            self.savings["suspended"] = report.savings["suspended"]
         self.last = report
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
@@ -12,12 +14,22 @@ from thalweg.cli.console import grid, printable, show
 if TYPE_CHECKING:
     import pyarrow as pa
     from rich.console import Console
+    from rich.table import Table
 
     from thalweg.replayer import StateSize, Summary
 
 PREVIEW_ROWS = 20
 _CELL_WIDTH = 60  # a longer text is cut: the preview is to recognise rows, --out to keep them
 _GAP = 3  # cells between two columns
+_SAVINGS = {
+    "suspended": "values suspended now",
+    "suspensions": "suspensions",
+    "resumptions": "resumptions",
+    "tests": "searches for a partner",
+    "withheld": "intermediate results not produced, at least",
+    "unprobed": "probes not made, at least",
+}
+"""What feedback did, as a person reads it."""
 
 
 def print_preview(console: Console, table: pa.Table) -> None:
@@ -65,6 +77,18 @@ def print_summary(console: Console, summary: Summary) -> None:
     for use in summary.plans:
         plans.add_row(f"{use.position:,}", use.plan, *([reasons.get(use.position, "")] if reasons else []))
     show(console, plans)
+    if summary.savings is not None:
+        console.print()
+        show(console, savings_table(asdict(summary.savings)))
+
+
+def savings_table(savings: Mapping[str, int]) -> Table:
+    """What feedback did, by the names that :class:`thalweg.engine.feedback.Savings` has for it."""
+    table = grid("feedback", "", right={""})
+    for name, words in _SAVINGS.items():
+        table.add_row(words, f"{savings[name]:,}")
+    table.add_row("bytes of entries not stored, at least", size(savings["unstored_bytes"]))
+    return table
 
 
 def _live_keys(state: StateSize, summary: Summary) -> str:

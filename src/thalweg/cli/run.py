@@ -175,7 +175,7 @@ def run(
             log = None if debug else places.commands / "spark.log"
             told = log if places.lasting else None
             # Compiled here if need be; the workers find them on disk.
-            ready_kernels(feedback=options.production != "push")
+            ready_kernels(feedback=options.feedback is not None)
             with spark_failures(told):
                 spark = start_spark(log, settings)
                 with activity() as doing:

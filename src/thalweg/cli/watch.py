@@ -145,6 +145,9 @@ def picture(name: str, totals: Totals) -> Table:
     table.add_row("late rows", f"{last.late.total():,}", f"{totals.late.total():,}")
     table.add_row("time", duration(last.seconds), duration(totals.seconds))
     table.add_row("state", f"{counted(last.tuples, 'tuple')}, {size(last.bytes)}", "")
+    if totals.savings:
+        withheld = (f"{savings['withheld']:,}" for savings in (last.savings, totals.savings))
+        table.add_row("not produced", *withheld)
     table.add_row("watermark", time_text(last.watermark), "")
     for plan in last.plans:
         table.add_row("plan", plan, "")

@@ -37,6 +37,7 @@ class Assembly:
         paths: the access paths, in the order of their rows (by stream).
         nodes: the kept states, in the order of their rows.
         path_fields, components, keys, rows: (start, count) in ``lists``, per path or state.
+        rare: the keys of access paths that only feedback uses, which is seldom.
         feedback: where programs stop when there is no demand; its tables have no room yet.
 
     """
@@ -50,6 +51,7 @@ class Assembly:
     components: tuple[tuple[int, int], ...]
     keys: tuple[tuple[int, int], ...]
     rows: tuple[tuple[int, int], ...]
+    rare: tuple[tuple[int, ...], ...]
     feedback: fb.Feedback | None
 
 
@@ -82,13 +84,14 @@ def assemble(
     index = {node: i for i, node in enumerate(nodes)}
     sequence = [*programs.heads, *(programs.completions[node] for node in nodes)]
     sequence += [programs.fills[node] for node in nodes if programs.fills]
-    witnesses = len(sequence)
+    witnesses, used = len(sequence), _looked_up(sequence)
+    rare: set[Path] = set()
     if demands is not None:
         sequence += [demand.witness for demand in demands.demands]
-    used = {(next(iter(s.target)), s.key) for p in sequence for s in p.steps if len(s.target) == 1 and not s.scans}
-    if demands is not None and filter_bits is None:
-        used |= {part for demand in demands.demands for part in _partners(demand, layouts) if part[1]}
-    paths = tuple(sorted(used))
+        rare = _looked_up(sequence[witnesses:])
+        if filter_bits is None:
+            rare |= {part for demand in demands.demands for part in _partners(demand, layouts) if part[1]}
+    paths = tuple(sorted(used | rare))
     lists = _Lists()
     path_fields = tuple(lists.add(layouts[stream].codes[c] for c in key) for stream, key in paths)
     components = tuple(lists.add(sorted(node)) for node in nodes)
@@ -122,8 +125,14 @@ def assemble(
         components,
         keys,
         rows,
+        tuple(sorted({key for _, key in rare} - {key for _, key in used})),
         feedback,
     )
+
+
+def _looked_up(programs: Iterable[Program]) -> set[Path]:
+    """The access paths that programs use."""
+    return {(min(s.target), s.key) for p in programs for s in p.steps if len(s.target) == 1 and not s.scans}
 
 
 def _partners(demand: Demand, layouts: Sequence[StreamLayout]) -> list[Path]:
@@ -178,6 +187,7 @@ class _FeedbackBuilder:
             )
             demands[i, fb.D_STATE] = -1 if demand.state is None else nodes.index(demand.state)
             demands[i, fb.D_IS_FILTERED] = is_filtered
+            demands[i, fb.D_IS_FINAL] = set(demand.others) <= unchanging
         gaps = np.zeros((len(nodes), fb.STATE_GAP_FIELDS), np.int64)
         kinds = [[(classes, self.lists.add(classes)) for classes in self.demands.gaps(node)] for node in nodes]
         for i, node in enumerate(nodes):
@@ -186,7 +196,7 @@ class _FeedbackBuilder:
             )
             gaps[i, fb.O_CARRIERS], _ = self.lists.add(self._carriers(node))
         is_told = (demands[:, fb.D_IS_FILTERED] > 0) | (demands[:, fb.D_STATE] >= 0)
-        sites, places = self._sites(n + steps, nodes, kinds, is_told, unchanging)
+        sites, places = self._sites(n + steps, nodes, kinds, is_told)
         filters = np.zeros((len(self.filters), fb.FILTER_FIELDS), np.int64)
         stream_filters = np.zeros((n, 2), np.int64)
         for i, (stream, classes) in enumerate(self.filters):
@@ -209,7 +219,6 @@ class _FeedbackBuilder:
         nodes: Sequence[Node],
         kinds: Sequence[Sequence[tuple[tuple[int, ...], tuple[int, int]]]],
         is_told: NDArray[np.bool_],
-        unchanging: Node,
     ) -> tuple[k.Int64s, k.Int64s]:
         rows: list[list[int]] = []
         table = np.zeros((places, fb.PLACE_FIELDS), np.int64)
@@ -228,15 +237,15 @@ class _FeedbackBuilder:
                     gaps += [state, kind, *kinds[state][kind][1]]
                 if not is_told[site.demand]:
                     mine.append((len(rows), site))
-                place_of_gaps = self.lists.add(gaps, width=fb.GAP_FIELDS)
-                # Static relations begin one after the other: none of them can say yet what the others will lack.
-                is_final = head not in unchanging and set(self.demands.demands[site.demand].others) <= unchanging
-                rows.append([site.demand, step, site.depth, site.size, *place_of_gaps, 1, 0, 0, int(is_final)])
+                rows.append(
+                    [site.demand, step, site.depth, site.size, *self.lists.add(gaps, width=fb.GAP_FIELDS), 1, 0, 0]
+                )
             for depth, step_ in enumerate(program.steps):
                 asked = [
                     (site.size, site.depth, row)
                     for row, site in mine
-                    if site.depth < depth and step_.target & set(self.demands.demands[site.demand].others)
+                    if (site.depth < depth or program.unordered)
+                    and step_.target & set(self.demands.demands[site.demand].others)
                 ]
                 place = len(self.layouts) + self.firsts[head] + depth
                 table[place, [fb.L_ASKED, fb.L_ASKED_COUNT]] = self.lists.add(row for *_, row in sorted(asked))

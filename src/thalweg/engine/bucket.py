@@ -14,6 +14,7 @@ import pyarrow as pa
 from thalweg.cql.query import Query
 from thalweg.engine.batch import Batch
 from thalweg.engine.difference_bucket import DifferenceBucket
+from thalweg.engine.feedback import Savings
 from thalweg.engine.image import ImageTag
 from thalweg.engine.join_bucket import JoinBucket
 from thalweg.engine.kernels.join import Int64s
@@ -70,6 +71,10 @@ class Bucket(Protocol):
     @property
     def work(self) -> Work:
         """Work done so far."""
+
+    @property
+    def savings(self) -> Savings | None:
+        """What feedback saved so far; None if joins give none here."""
 
     def glimpse(self, most: int) -> Glimpse:
         """A look at up to so many tuples of every window; at none where no plan could depend on them."""

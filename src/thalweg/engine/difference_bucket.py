@@ -105,6 +105,10 @@ class DifferenceBucket:
     def work(self) -> Work:
         return Work(self._tuples, self._tuples, 0, 0, 0, self._results)
 
+    @property
+    def savings(self) -> None:
+        return None
+
     def glimpse(self, most: int) -> Glimpse:  # noqa: ARG002 - there is nothing to plan
         return Glimpse(NEVER)
 

@@ -13,6 +13,9 @@ policy          what is kept                 a change of plan
 ``stairs_jisc`` the same                     promotes a key when it is first probed
 =============== ============================ =====================================================
 
+With feedback (JIT V), the windows of ``cacq`` tell the eddy what has no partner in them, and that goes nowhere. The
+others keep their states whole, and push.
+
 An eddy follows the plan until it has seen what its modules cost; a change of plan starts that anew.
 """
 
@@ -25,10 +28,11 @@ import numpy as np
 
 from thalweg.cql.query import Query
 from thalweg.engine.assembly import Assembly
-from thalweg.engine.join import JoinEngine
+from thalweg.engine.join import Completion, JoinEngine
 from thalweg.engine.kernels import eddy as k
 from thalweg.engine.kernels.join import G_FIRST
 from thalweg.errors import PlanError
+from thalweg.options import Feedback, Production
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.program import Program, Programs, Rank, Step
 from thalweg.plan.routes import Routes, compile_routes
@@ -52,7 +56,14 @@ class EddyEngine(JoinEngine):
     _may_gather = False  # a state is promoted as a whole or not at all
 
     def __init__(
-        self, query: Query, plan: Plan, rank: Rank | None = None, *, policy: Policy, timed: bool = True
+        self,
+        query: Query,
+        plan: Plan,
+        rank: Rank | None = None,
+        *,
+        policy: Policy,
+        timed: bool = True,
+        production: Production | Feedback = "push",
     ) -> None:
         for what, count in (("streams", len(query.streams)), ("different join keys", len(query.classes))):
             if count > k.BITS:
@@ -61,7 +72,11 @@ class EddyEngine(JoinEngine):
                     f"Use another migration policy than '{policy}'."
                 )
         self.policy = policy
-        super().__init__(query, plan, rank, timed=timed, completion="moving_state" if policy == "stairs" else "jisc")
+        feedback = Feedback.of(production)
+        if policy != "cacq" or feedback is None or feedback.when == "auto":
+            production = "push"
+        completion: Completion = "moving_state" if policy == "stairs" else "jisc"
+        super().__init__(query, plan, rank, timed=timed, completion=completion, production=production)
 
     def transition(self, plan: Plan, rank: Rank | None = None) -> None:
         """Let the eddy begin anew with the order and the states of another plan."""

@@ -7,7 +7,7 @@ are forgotten, the entries that they concern are.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, replace
 
 from thalweg.engine.kernels import feedback as fb
 from thalweg.engine.kernels.hashing import DIRECTORY_FIELDS
@@ -27,6 +27,7 @@ class Savings:
         unprobed: probes that were not made, those of the tuples that stopped at once and of what was withheld.
         tests: searches for a partner that decided so.
         suspended: values that are suspended now.
+        unstored_bytes: of the entries of states that those withheld would have become at once.
 
     """
 
@@ -36,13 +37,22 @@ class Savings:
     unprobed: int = 0
     tests: int = 0
     suspended: int = 0
+    unstored_bytes: int = 0
 
     @staticmethod
-    def of(before: fb.Int64s, feedback: fb.Feedback | None) -> Savings:
+    def of(before: fb.Int64s, feedback: fb.Feedback | None, unstored_bytes: int) -> Savings:
         """``before``: what was tallied under earlier plans."""
         counts = before if feedback is None else before + feedback.tally
         suspended = 0 if feedback is None else feedback.demands[:, fb.D_WANTING].sum()
-        return Savings(*map(int, (*counts[fb.T_SUSPENSIONS :], suspended)))
+        return Savings(*map(int, (*counts[fb.T_SUSPENSIONS :], suspended, unstored_bytes)))
+
+    def __add__(self, other: Savings) -> Savings:
+        return Savings(*(mine + theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True)))
+
+    def since(self, before: Savings) -> Savings:
+        """What was added since ``before``; what is suspended now."""
+        added = self + Savings(*(-count for count in astuple(before)))
+        return replace(added, suspended=self.suspended)
 
 
 def allocate(feedback: fb.Feedback, memory: Memory) -> None:
@@ -77,7 +87,7 @@ def make_room(feedback: fb.Feedback, memory: Memory, held: int, settle: Callable
 
     ``settle(i)`` drops the entries of a state that its gaps concern.
     """
-    most = max(_FIRST_SLOTS, 2 << held.bit_length())
+    most = max(_FIRST_SLOTS, 1 << held.bit_length())
     for row in feedback.demands:
         slots = int(row[fb.D_MASK]) + 1
         if 2 * row[fb.D_COUNT] >= slots:

@@ -101,6 +101,7 @@ class JoinEngine:
         "_tally",
         "_habit",
         "_sleepers",
+        "_unstored",
         "_horizon",
     )
 
@@ -145,6 +146,7 @@ class JoinEngine:
         self._tally = np.zeros(fb.TALLIES, np.int64)
         self._habit = Habit()
         self._sleepers: tuple[Node, ...] = ()
+        self._unstored = 0
         self._come = np.zeros(n, np.int64)
         for stream, layout in enumerate(self.layouts):
             self._streams[stream, k.S_PREFIX] = layout.width
@@ -309,7 +311,7 @@ class JoinEngine:
     @property
     def savings(self) -> Savings:
         """What feedback did."""
-        return Savings.of(self._tally, self._feedback)
+        return Savings.of(self._tally, self._feedback, self._unstored + self._unstored_bytes())
 
     def held(self, stream: int) -> int:
         """How many tuples a base window holds, those among them that died in its middle included."""
@@ -588,8 +590,10 @@ class JoinEngine:
             self._memory.free(dropped.start, dropped.words)
 
     def _allocate_heads(self, key: tuple[int, ...], streams: tuple[int, ...]) -> None:
-        """Hash heads for the paths by ``key``, four times as many as the largest window has room for."""
-        mask = 4 * int(self._streams[list(streams), k.S_MASK].max()) + 3
+        """Hash heads for the paths by ``key``: four times as many as the largest window has room for, or as many."""
+        mask = int(self._streams[list(streams), k.S_MASK].max())
+        if key not in self._assembly.rare:
+            mask = 4 * mask + 3
         self._heads[key] = Heads(self._memory.allocate((mask + 1) * len(streams)), mask, streams)
         self._place_heads(key)
         for stream in streams:
@@ -820,8 +824,11 @@ class JoinEngine:
         lattice, producers = production.lattice, None
         if self._weighs_feedback and not self._habit.asks:
             lattice, producers = 0, self._sleepers
+        found = find_demands(plan, self.graph, programs, lattice, producers)
+        # The rows of static relations come one relation after the other: what has no partner yet is not without one.
+        sites = tuple(() if s in self._unchanging else each for s, each in enumerate(found.sites))
         return {
-            "demands": find_demands(plan, self.graph, programs, lattice, producers),
+            "demands": replace(found, sites=sites),
             "filter_bits": production.filter_bits,
             "unchanging": self._unchanging,
         }
@@ -910,6 +917,16 @@ class JoinEngine:
                 self._settle(index)
             feedback_tables.free(self._feedback, self._memory)
             self._tally += self._feedback.tally
+            self._unstored += self._unstored_bytes()
+
+    def _unstored_bytes(self) -> int:
+        """What the tuples that this plan withheld would have taken in the states that they stopped before."""
+        if self._feedback is None:
+            return 0
+        behind = self._feedback.sites[self._feedback.sites[:, fb.W_DEPTH] >= 0]
+        target = self._assembly.steps[behind[:, fb.W_STEP], k.X_STORES]
+        words = np.append(self._states[:, k.N_STRIDE], 0)[target]  # -1: no state
+        return 8 * int((behind[:, fb.W_STOPS] * words).sum())
 
     def _settle(self, index: int) -> None:
         """Drop the entries of a state that may be short of others."""

@@ -19,6 +19,7 @@ from thalweg.cql.query import Query, RowsWindow
 from thalweg.engine.batch import Batch, Waiting, in_time_order
 from thalweg.engine.encoding import encoders
 from thalweg.engine.expressions import Expressions, physical_names
+from thalweg.engine.feedback import Savings
 from thalweg.engine.image import ImageTag
 from thalweg.engine.instants import FOREVER
 from thalweg.engine.kernels.join import ROW, Int64s
@@ -62,6 +63,7 @@ class JoinBucket:
         self._engine = open_joiner(
             query, plan, rank, migration, timed=timed, memory_limit=memory_limit, production=production
         )
+        self._gives_feedback = Feedback.under(migration, production) is not None
         self._nothing = np.zeros((0, 2 + len(query.streams)), np.int64)
         self._verdict = Verdict(query, expressions)
         self._emitter: Emitter = emitter(query, expressions, self._payloads)
@@ -137,6 +139,10 @@ class JoinBucket:
     @property
     def work(self) -> Work:
         return self._engine.work
+
+    @property
+    def savings(self) -> Savings | None:
+        return self._engine.savings if self._gives_feedback else None
 
     def glimpse(self, most: int) -> Glimpse:
         return self._engine.glimpse(most)

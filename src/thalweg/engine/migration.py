@@ -28,6 +28,7 @@ from typing import Protocol
 
 from thalweg.cql.query import Query
 from thalweg.engine.eddy import EddyEngine
+from thalweg.engine.feedback import Savings
 from thalweg.engine.join import JoinEngine
 from thalweg.engine.kernels.join import Int64s
 from thalweg.engine.observations import Glimpse, StoreSize, Work
@@ -52,6 +53,10 @@ class Joiner(Protocol):
     @property
     def work(self) -> Work:
         """Work done since the start."""
+
+    @property
+    def savings(self) -> Savings:
+        """What feedback saved since the start; nothing, if none is given."""
 
     def offer(self, batches: Sequence[Int64s], watermark: int | None = None) -> None:
         """Hand over new tuples, per stream in time order; see :meth:`JoinEngine.offer`."""
@@ -100,7 +105,7 @@ def open_joiner(
     if migration == "parallel_track_printed":
         return PrintedParallelTrack(query, plan, rank, production)
     if migration == "cacq" or migration == "stairs" or migration == "stairs_jisc":
-        return EddyEngine(query, plan, rank, policy=migration, timed=timed)
+        return EddyEngine(query, plan, rank, policy=migration, timed=timed, production=production)
     return JoinEngine(
         query, plan, rank, timed=timed, completion=migration, memory_limit=memory_limit, production=production
     )

@@ -30,6 +30,7 @@ import numpy as np
 
 from thalweg.cql.query import Query
 from thalweg.engine.batch import in_time_order
+from thalweg.engine.feedback import Savings
 from thalweg.engine.instants import NEVER
 from thalweg.engine.join import JoinEngine
 from thalweg.engine.kernels import results as k
@@ -97,6 +98,7 @@ class ParallelTrack:
         "_numbers",
         "_deaths",
         "_ended",
+        "_saved",
         "_tuples",
         "_checked",
         "_duplicates",
@@ -112,6 +114,7 @@ class ParallelTrack:
         self._tracks = [self._begin(plan, rank, np.zeros(len(query.streams), np.int64))]
         self._deaths = np.empty((0, 3), np.int64)
         self._ended = np.zeros(len(fields(Work)), np.int64)
+        self._saved = np.zeros(len(fields(Savings)), np.int64)
         self._tuples, self._checked, self._duplicates = 0, 0, 0
 
     def _begin(self, plan: Plan, rank: Rank | None, starts: Int64s) -> Track:
@@ -205,6 +208,7 @@ class ParallelTrack:
             self._deaths = np.concatenate([self._deaths, self._named_deaths(deaths)])
             self._tracks[1].engine.take_deaths()  # the same ones
         self._ended += astuple(track.engine.work)
+        self._saved += astuple(replace(track.engine.savings, suspended=0))
         self._tracks.remove(track)
 
     # -- What it holds ------------------------------------------------------------------
@@ -257,6 +261,11 @@ class ParallelTrack:
             checked=self._checked,
             duplicates=self._duplicates,
         )
+
+    @property
+    def savings(self) -> Savings:
+        """Of all tracks, those that have ended included."""
+        return sum((track.engine.savings for track in self._tracks), Savings(*map(int, self._saved)))
 
     def furnish(self, count: int) -> list[Track]:
         """So many tracks, to be made what those of an image are."""

@@ -120,7 +120,7 @@ class Snapshot:
                 return {"map": [[self._node(key), self._node(item)] for key, item in value.items()]}
         if type(value).__name__ in _RECORDS:
             return {type(value).__name__: [self._node(item) for item in _fields(value)]}
-        if isinstance(value, tuple):
+        if type(value) is tuple:  # one with a name of its own would lose it
             return {"tuple": [self._node(item) for item in value]}
         if is_imaged(value):
             return self._object(value)

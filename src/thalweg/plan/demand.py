@@ -65,7 +65,7 @@ class Site:
 
     Attributes:
         demand: which one.
-        depth: the step after which it is looked at; -1: before the first.
+        depth: the step after which it is looked at (of an eddy, the module); -1: before the first.
         size: how many components the part has; 0: the empty one.
         producer: the streams whose join would produce what nobody needs.
         gaps: where something is missing if the program stops here.
@@ -160,6 +160,8 @@ class _Finder:
         return Demand(key, others, witness, asked if not key and len(asked) > 1 else None)
 
     def _sites(self, program: Program) -> list[Site]:
+        if program.unordered:
+            return list(self._loose_sites(program))
         found: dict[int, Site] = {}
         for level in self._levels(program):
             if self.producers is not None and level.joined not in self.producers:
@@ -169,6 +171,23 @@ class _Finder:
                 if site is not None and site.depth < found.get(site.demand, _NOWHERE).depth:
                     found[site.demand] = site
         return sorted(found.values(), key=lambda site: (site.depth, site.size))
+
+    def _loose_sites(self, program: Program) -> Iterator[Site]:
+        """Where an eddy stops: every window is the consumer of whatever a tuple has before (JIT V)."""
+        bound = [program.head, *(step.target for step in program.steps)]
+        for depth, part in enumerate(bound, start=-1):
+            for other in range(self.graph.streams):
+                asked = frozenset((other,))
+                key = self.graph.connecting(part, asked)
+                if asked & (part | program.head) or len(part) > 1:
+                    continue
+                if depth < 0:
+                    yield Site(self._number((), asked), depth, 0, part, ())
+                if key:
+                    yield Site(self._number(key, asked), depth, 1, part, ())
+
+    def _number(self, key: tuple[int, ...], asked: Node) -> int:
+        return self.demands.setdefault((key, self._asked(key, asked)), len(self.demands))
 
     def _levels(self, program: Program) -> Iterator[_Level]:
         """The joins that a new tuple passes after the first, from the bottom up."""
@@ -214,8 +233,7 @@ class _Finder:
                 program.steps[max(0, depth) :], level.joined, self.graph.carried(bound), at_least=min(size, 1)
             )
             if gaps is not None:
-                demand = self.demands.setdefault((key, self._asked(key, asked)), len(self.demands))
-                return Site(demand, depth, size, level.joined, gaps)
+                return Site(self._number(key, asked), depth, size, level.joined, gaps)
         return None
 
     def _asked(self, key: tuple[int, ...], asked: Node) -> Node:

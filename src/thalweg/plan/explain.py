@@ -11,9 +11,11 @@ from thalweg.cql.durations import format_interval
 from thalweg.cql.query import Query, RangeWindow, StreamRef, Window
 from thalweg.cql.rendering import render
 from thalweg.cql.types import describe
+from thalweg.options import Feedback
 from thalweg.plan.cost import DEFAULT_COSTS, Costs
 from thalweg.plan.difference import AnyPlan, DifferencePlan, format_any
 from thalweg.plan.estimator import Estimator, TreeEstimator, splits_of, streams_of
+from thalweg.plan.explain_production import explain_production
 from thalweg.plan.explain_text import lay_out
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.names import aggregate_text, class_names, class_text, output_text, theta_text
@@ -33,9 +35,10 @@ def explain_text(
     statistics: Statistics,
     costs: Costs = DEFAULT_COSTS,
     partitioning: Partitioning | None = None,
+    feedback: Feedback | None = None,
 ) -> str:
     """The query and its plan, for a person."""
-    return lay_out(explain_json(query, plan, statistics, costs, partitioning))
+    return lay_out(explain_json(query, plan, statistics, costs, partitioning, feedback))
 
 
 def explain_json(
@@ -44,10 +47,12 @@ def explain_json(
     statistics: Statistics,
     costs: Costs = DEFAULT_COSTS,
     partitioning: Partitioning | None = None,
+    feedback: Feedback | None = None,
 ) -> Facts:
     """The query and its plan, for a program: nothing but what JSON knows.
 
-    With a ``partitioning`` also how its tuples are spread over buckets.
+    With a ``partitioning`` also how its tuples are spread over buckets; with ``feedback`` also what its joins ask of
+    each other.
     """
     facts: Facts = {
         "query": query.name,
@@ -63,6 +68,7 @@ def explain_json(
         "plan": None,
         "states": [],
         "programs": {},
+        "production": None,
         "cost": None,
         "why": [],
         "buckets": None if partitioning is None else _buckets(query, partitioning),
@@ -71,6 +77,7 @@ def explain_json(
         facts |= _difference(query, plan)
     elif plan is not None:
         facts |= _Explainer(query, plan, statistics, costs).facts()
+        facts["production"] = explain_production(query, plan, feedback)
     return {key: _rounded(value) for key, value in facts.items()}
 
 

@@ -10,6 +10,11 @@ from thalweg.cql.durations import format_interval
 Facts = dict[str, Any]
 
 _CHANGES = {"ISTREAM": "enter", "DSTREAM": "leave"}
+_POLICIES = {
+    "push": "every join passes on all that it finds",
+    "jit": "what the joins above have no partner for is not produced until one arrives",
+    "auto": "as jit, where that saves more than it costs",
+}
 
 
 def lay_out(facts: Facts) -> str:
@@ -29,6 +34,7 @@ def lay_out(facts: Facts) -> str:
     elif facts["plan"] is not None:
         lines += _section(f"plan  {facts['plan']['text']}", _plan(facts))
         lines += _section("what a new tuple does", _programs(facts))
+        lines += [f"production  {_production_line(facts['production'])}", *_indented(_production(facts))]
         lines += _section(f"cost  {_cost_line(facts['cost'])}", _cost_table(facts))
         lines += _section("why", _why(facts))
     if facts["buckets"] is not None:
@@ -45,8 +51,12 @@ def _what(inputs: Sequence[Facts]) -> str:
 
 
 def _section(title: str, content: Iterator[str]) -> list[str]:
-    lines = [f"  {line}" for line in content]
+    lines = _indented(content)
     return [title, *lines] if lines else []
+
+
+def _indented(content: Iterator[str]) -> list[str]:
+    return [f"  {line}" for line in content]
 
 
 def _streams(facts: Facts) -> Iterator[str]:
@@ -174,6 +184,31 @@ def _programs(facts: Facts) -> Iterator[str]:
                 parts.append(f"store {step['stores']}")
         rows.append(" → ".join([*parts, "result"]))
     yield from rows
+
+
+def _production_line(production: Facts) -> str:
+    policy, bits = production["policy"], production["filter_bits"]
+    words = [f"{policy}: {_POLICIES[policy]}"]
+    if policy != "push" and production["lattice"] > 1:
+        words.append(f"told apart by up to {production['lattice']} components")
+    if bits is not None:
+        words.append(f"told by Bloom filters of {bits:,} bit{'s' if bits > 1 else ''}")
+    return ", ".join(words)
+
+
+def _production(facts: Facts) -> Iterator[str]:
+    """Who waits for what, and where new tuples stop meanwhile."""
+    for demand in facts["production"]["demands"]:
+        partners = " and ".join(demand["from"])
+        wish = f"{partners} with its {' and '.join(demand['by'])}" if demand["by"] else f"any tuple of {partners}"
+        places: dict[str, list[str]] = {}
+        for stream, passed in demand["stops"].items():
+            at_once = "at once for good, and is deleted" if demand["static"] else "at once"
+            places.setdefault(f"after {' and '.join(passed)}" if passed else at_once, []).append(stream)
+        stops = ", ".join(f"a new {' or '.join(streams)} stops {place}" for place, streams in places.items())
+        yield f"{demand['of']} waits for {wish}: {stops}"
+    if facts["production"]["policy"] != "push" and not facts["production"]["demands"]:
+        yield "no join stands above another, so nothing is asked for"
 
 
 def _cost_line(cost: Facts) -> str:

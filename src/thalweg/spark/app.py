@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from thalweg import cql as language
 from thalweg.cql.query import Query, StreamRef
 from thalweg.engine.expressions import ColumnKey, plain_column
+from thalweg.engine.feedback import Savings
 from thalweg.engine.results import TIME
 from thalweg.errors import InputError, OptionError, QueryError, ThalwegError
 from thalweg.options import Options
@@ -118,7 +119,8 @@ class App:
         query = self._bind(cql)
         statistics = Statistics.default(query)
         plan = plan_for(query, statistics, chosen.plan, chosen.states)
-        return explain_text(query, plan, statistics, partitioning=self._partitioning(query, chosen))
+        partitioning = self._partitioning(query, chosen)
+        return explain_text(query, plan, statistics, partitioning=partitioning, feedback=chosen.feedback)
 
     def late_rows(self, stream: str, query: str = "query1") -> DataFrame:
         """The rows of a stream that a query kept out so far, with the reason; it must run with ``late_rows="table"``.
@@ -224,7 +226,7 @@ class App:
             .transformWithStateInPandas(
                 statefulProcessor=BucketOperator(spec), outputStructType=EMITTED, outputMode="append", timeMode="none"
             )
-            .observe(f"thalweg_{query.name}", *_observed())
+            .observe(f"thalweg_{query.name}", *_observed(saves=options.feedback is not None and query.kind == "join"))
         )
         return self._answer(division, emitted)
 
@@ -361,13 +363,15 @@ def _microseconds(time: Column, kind: pa.DataType) -> Column:
     return F.unix_micros(time.cast("timestamp"))
 
 
-def _observed() -> list[Column]:
-    """The totals of a batch, and the metrics of every bucket."""
+def _observed(*, saves: bool) -> list[Column]:
+    """The totals of a batch, and the metrics of every bucket; ``saves``: also what feedback saved."""
 
-    def total(name: str) -> Column:
-        return F.sum(F.get_json_object("metrics", f"$.{name}").cast("bigint")).alias(name)
+    def total(path: str) -> Column:
+        return F.sum(F.get_json_object("metrics", f"$.{path}").cast("bigint")).alias(path.rpartition(".")[2])
 
-    totals = ("results", "state_tuples", "state_entries", "state_bytes", "probes", "completions", "rebuilds")
+    totals = ["results", "state_tuples", "state_entries", "state_bytes", "probes", "completions", "rebuilds"]
+    if saves:
+        totals += [f"savings.{each.name}" for each in fields(Savings)]
     return [*map(total, totals), F.collect_list("metrics").alias(_METRICS)]
 
 

@@ -4,6 +4,10 @@ A chunk is what one batch brought of one stream. Chunks whose rows have all left
 merged, eight batches into one, and eight of those, so that their number grows with the logarithm of
 the batches that a window reaches over; what has left is not taken along. A merged batch is as good as the ones it was
 made of, because the answer does not depend on how the input was cut into batches.
+
+Reading and writing go through Spark one value at a time, at about a millisecond each. So chunks of one batch lie
+together in one value, a *bundle*, if their streams have the same RANGE window: they come and go together. (Of streams
+with other windows, one could hold on to the many rows of another.)
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ from thalweg.cql.query import Query, RangeWindow, StreamRef
 from thalweg.engine.bucket import Bucket
 from thalweg.engine.instants import NEVER
 from thalweg.engine.kernels.join import Int64s
-from thalweg.spark.packing import blob, event_times, time_column, unblob
+from thalweg.spark.packing import bundle, event_times, time_column, unbundle
 
 _MERGED = 8
 """How many batches are merged into one."""
@@ -34,17 +38,17 @@ _NUMBER = "__thalweg_number"
 class Log(Protocol):
     """Where chunks are kept; written and read within one transaction with the record."""
 
-    def put(self, batch: int, stream: int, body: bytes) -> None:
-        """Keep the chunk that a batch brought for a stream."""
+    def put(self, batch: int, home: int, body: bytes) -> None:
+        """Keep a bundle of what a batch brought, by the number of one of its streams."""
 
-    def get(self, batch: int, stream: int) -> bytes:
+    def get(self, batch: int, home: int) -> bytes:
         """What was put."""
 
-    def drop(self, batch: int, stream: int) -> None:
-        """Forget a chunk."""
+    def drop(self, batch: int, home: int) -> None:
+        """Forget a bundle."""
 
-    def chunks(self) -> Iterator[tuple[int, int, bytes]]:
-        """All chunks: batch, stream, body; in any order."""
+    def bundles(self) -> Iterator[tuple[int, int, bytes]]:
+        """All of them: batch, home, body; in any order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,7 @@ class Chunk:
         end: and this is past the greatest of these.
         newest: the newest event time.
         watermark: that of the end of the batch.
+        home: which bundle of the batch it is in: that of this stream.
         span: how many batches were merged.
 
     """
@@ -70,7 +75,13 @@ class Chunk:
     end: int
     newest: int
     watermark: int
+    home: int
     span: int = 1
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """The bundle that it is in; its chunks lie there in the order of their streams."""
+        return self.batch, self.home
 
 
 class Chunks:
@@ -78,6 +89,7 @@ class Chunks:
 
     def __init__(self, query: Query) -> None:
         self._streams = query.streams
+        self._homes = [_home(query, stream) for stream in range(len(query.streams))]
         self._chunks: list[Chunk] = []
         self._numbers = [0] * len(query.streams)
         self._held = [0] * len(query.streams)
@@ -87,10 +99,18 @@ class Chunks:
 
     def read(self, log: Log) -> dict[tuple[int, int], pa.Table]:
         """The rows by batch and stream, to be taken by a bucket that numbers them from 0 on."""
-        tables = {(batch, stream): _plain(unblob(body)) for batch, stream, body in log.chunks()}
+        bodies = {(batch, home): body for batch, home, body in log.bundles()}
+        tables = {key: _plain(table) for key, table in self._unpacked(self._chunks, bodies).items()}
         self._numbers = [0] * len(self._streams)
         self._chunks = [self._numbered(chunk, tables[chunk.batch, chunk.stream].num_rows) for chunk in self._chunks]
-        return {(chunk.batch, chunk.stream): tables[chunk.batch, chunk.stream] for chunk in self._chunks}
+        return tables
+
+    @staticmethod
+    def _unpacked(chunks: Sequence[Chunk], bodies: Mapping[tuple[int, int], bytes]) -> dict[tuple[int, int], pa.Table]:
+        """The tables of these chunks, all those of some bundles, by batch and stream."""
+        waiting = {place: iter(unbundle(body)) for place, body in bodies.items()}
+        ordered = sorted(chunks, key=lambda chunk: (chunk.batch, chunk.stream))
+        return {(chunk.batch, chunk.stream): next(waiting[chunk.place]) for chunk in ordered}
 
     def batches(self, tables: Mapping[tuple[int, int], pa.Table]) -> Iterator[tuple[int, dict[int, pa.Table]]]:
         """Batch by batch, its watermark and its rows by stream."""
@@ -100,13 +120,21 @@ class Chunks:
 
     def add(self, batch: int, tables: Mapping[int, pa.Table], watermark: int, log: Log) -> None:
         """Put into the log what is still needed of rows that the bucket has just taken."""
+        needed = {}
         for stream, table in sorted(tables.items()):
-            times = times_of(self._streams[stream], table)
-            chunk = Chunk(batch, stream, table.num_rows, 0, 0, int(times.max()), watermark)
+            newest = int(times_of(self._streams[stream], table).max())
+            chunk = Chunk(batch, stream, table.num_rows, 0, 0, newest, watermark, self._homes[stream])
             chunk = self._numbered(chunk, table.num_rows)
             if self._may_be_needed(chunk, watermark):
-                log.put(batch, stream, blob(self._in_time(stream, table, watermark)))
-                self._chunks.append(chunk)
+                needed[chunk] = self._in_time(stream, table, watermark)
+        self._put(needed, log)
+        self._chunks += needed
+
+    @staticmethod
+    def _put(needed: Mapping[Chunk, pa.Table], log: Log) -> None:
+        """Write chunks, which are in the order of their streams, in their bundles."""
+        for batch, home in dict.fromkeys(chunk.place for chunk in needed):
+            log.put(batch, home, bundle(t for chunk, t in needed.items() if chunk.place == (batch, home)))
 
     def _numbered(self, chunk: Chunk, rows: int) -> Chunk:
         first = self._numbers[chunk.stream]
@@ -116,18 +144,18 @@ class Chunks:
     def tidy(self, bucket: Bucket, watermark: int, log: Log) -> None:
         """Drop the chunks whose rows have all left their windows, and merge batches."""
         held = self._held_rows(bucket)
-        kept, left = [], {}
+        left = {}
         for chunk in self._chunks:
             rows = chunk.rows if self._may_be_needed(chunk, watermark) else 0
             if rows and chunk.stream in held:
                 first, end = np.searchsorted(held[chunk.stream], [chunk.first, chunk.end])
                 rows = int(end - first)
-            if rows:
-                kept.append(chunk)
-                left[chunk] = rows
-            else:
-                log.drop(chunk.batch, chunk.stream)
-        self._chunks = kept
+            left[chunk] = rows
+        kept = {chunk.place for chunk, rows in left.items() if rows}
+        for place in dict.fromkeys(chunk.place for chunk in self._chunks):
+            if place not in kept:
+                log.drop(*place)
+        self._chunks = [chunk for chunk in self._chunks if chunk.place in kept]
         while run := self._run(left):
             self._merge(run, bucket, watermark, log)
 
@@ -178,37 +206,42 @@ class Chunks:
 
     def _merge(self, run: Sequence[Sequence[Chunk]], bucket: Bucket, watermark: int, log: Log) -> None:
         last = run[-1][0]
-        merged = []
+        old = [chunk for batch in run for chunk in batch]
+        places = dict.fromkeys(chunk.place for chunk in old)
+        tables = self._unpacked(old, {place: log.get(*place) for place in places})
+        for place in places:
+            log.drop(*place)
+        merged = {}
         for stream in range(len(self._streams)):
-            chunks = [chunk for batch in run for chunk in batch if chunk.stream == stream]
+            chunks = [chunk for chunk in old if chunk.stream == stream]
             if not chunks:
                 continue
-            table = self._rows_left(chunks, bucket, watermark, log)
-            for chunk in chunks:
-                log.drop(chunk.batch, stream)
+            parts = [tables[chunk.batch, stream] for chunk in chunks]
+            table = self._rows_left(chunks, parts, bucket, watermark)
             if table.num_rows:
-                log.put(last.batch, stream, blob(table))
-                merged.append(
-                    Chunk(
-                        last.batch,
-                        stream,
-                        table.num_rows,
-                        chunks[0].first,
-                        chunks[-1].end,
-                        int(times_of(self._streams[stream], table).max()),
-                        last.watermark,
-                        last.span * _MERGED,
-                    )
+                chunk = Chunk(
+                    last.batch,
+                    stream,
+                    table.num_rows,
+                    chunks[0].first,
+                    chunks[-1].end,
+                    int(times_of(self._streams[stream], table).max()),
+                    last.watermark,
+                    self._homes[stream],
+                    last.span * _MERGED,
                 )
-        gone = {chunk.batch for batch in run for chunk in batch}
+                merged[chunk] = table
+        self._put(merged, log)
+        gone = {chunk.batch for chunk in old}
         start = next(i for i, chunk in enumerate(self._chunks) if chunk.batch in gone)
         rest = [chunk for chunk in self._chunks if chunk.batch not in gone]
         self._chunks = [*rest[:start], *merged, *rest[start:]]
 
-    def _rows_left(self, chunks: Sequence[Chunk], bucket: Bucket, watermark: int, log: Log) -> pa.Table:
+    def _rows_left(
+        self, chunks: Sequence[Chunk], tables: Sequence[pa.Table], bucket: Bucket, watermark: int
+    ) -> pa.Table:
         """The rows of chunks of one stream that have not left its window."""
         stream = chunks[0].stream
-        tables = [unblob(log.get(chunk.batch, stream)) for chunk in chunks]
         table = pa.concat_tables(map(_plain, tables))
         if not self._counts_rows(stream):
             return self._in_time(stream, table, watermark)
@@ -223,6 +256,14 @@ class Chunks:
         """Go on where :meth:`to_json` was."""
         self._chunks = [Chunk(*chunk) for chunk in known["chunks"]]
         self._numbers, self._held = list(known["numbers"]), list(known["held"])
+
+
+def _home(query: Query, stream: int) -> int:
+    """The stream in whose bundle the chunks of this one are put: the first with the same RANGE window."""
+    window = query.streams[stream].window
+    if not isinstance(window, RangeWindow):
+        return stream
+    return next(s for s, ref in enumerate(query.streams) if ref.window == window)
 
 
 def times_of(ref: StreamRef, table: pa.Table) -> Int64s:

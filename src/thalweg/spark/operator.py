@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
-from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
 from thalweg.engine.instants import NEVER
 from thalweg.errors import ThalwegError
@@ -23,6 +23,7 @@ from thalweg.spark.buckets import bucket_keys
 from thalweg.spark.lodging import lodge
 from thalweg.spark.resident import Arriving, Outcome, Resident, Spec, attend
 from thalweg.spark.side_output import write
+from thalweg.spark.workers import task_done
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import MapState, TimerValues
@@ -31,9 +32,11 @@ EMITTED = "bucket INT, body BINARY, metrics STRING"
 """What the operator emits: blobs of results, and metrics."""
 
 # A schema as text would be sent to the JVM to be parsed, in every task anew.
-_CHUNK_KEY = StructType([StructField("batch", LongType()), StructField("stream", IntegerType())])
-_CHUNK = StructType([StructField("body", BinaryType())])
-_RECORD = StructType([StructField("json", StringType())])
+_KEY = StructType([StructField("batch", LongType()), StructField("home", IntegerType())])
+_VALUE = StructType([StructField("body", BinaryType())])
+_RECORD = (-1, -1)
+"""Where the record lies among the bundles: Spark compiles an encoder for every state variable in every task, which
+takes longer than anything that a small batch does with it. So there is one."""
 
 _IDLE_SECONDS = 600.0
 """How long a worker keeps the engine of a bucket that it is not asked for."""
@@ -42,26 +45,35 @@ _kept: dict[tuple[str, int], tuple[Resident, float]] = {}
 
 
 class StateLog:
-    """The chunks of a bucket in Spark's state store."""
+    """The log and the record of a bucket in Spark's state store."""
 
     def __init__(self, state: MapState) -> None:
         self._state = state
 
-    def put(self, batch: int, stream: int, body: bytes) -> None:
-        self._state.updateValue((batch, stream), (body,))
+    def put(self, batch: int, home: int, body: bytes) -> None:
+        self._state.updateValue((batch, home), (body,))
 
-    def get(self, batch: int, stream: int) -> bytes:
-        held = self._state.getValue((batch, stream))
+    def get(self, batch: int, home: int) -> bytes:
+        held = self._state.getValue((batch, home))
         if held is None:
-            raise ThalwegError(f"the state store has lost the rows that batch {batch} brought of stream {stream}")
+            raise ThalwegError(f"the state store has lost the rows that batch {batch} brought of stream {home}")
         return bytes(held[0])
 
-    def drop(self, batch: int, stream: int) -> None:
-        self._state.removeKey((batch, stream))
+    def drop(self, batch: int, home: int) -> None:
+        self._state.removeKey((batch, home))
 
-    def chunks(self) -> Iterator[tuple[int, int, bytes]]:
-        for (batch, stream), (body,) in self._state.iterator():
-            yield batch, stream, bytes(body)
+    def bundles(self) -> Iterator[tuple[int, int, bytes]]:
+        for (batch, home), (body,) in self._state.iterator():
+            if (batch, home) != _RECORD:
+                yield batch, home, bytes(body)
+
+    def record(self) -> str | None:
+        """What was committed last."""
+        held = self._state.getValue(_RECORD)
+        return None if held is None else bytes(held[0]).decode()
+
+    def set_record(self, record: str) -> None:
+        self._state.updateValue(_RECORD, (record.encode(),))
 
 
 class BucketOperator(StatefulProcessor):
@@ -71,8 +83,7 @@ class BucketOperator(StatefulProcessor):
         self._spec = spec
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        self._chunks = handle.getMapState("chunks", _CHUNK_KEY, _CHUNK)
-        self._record = handle.getValueState("record", _RECORD)
+        self._state = handle.getMapState("bucket", _KEY, _VALUE)
 
     def handleInputRows(  # noqa: N802 - Spark's name
         self,
@@ -81,21 +92,20 @@ class BucketOperator(StatefulProcessor):
         timerValues: TimerValues,  # noqa: N803, ARG002
     ) -> Iterator[pd.DataFrame]:
         bucket = int(key[0])
-        log = StateLog(self._chunks)
+        log = StateLog(self._state)
         _retire()
         with lodge(self._spec.identity, bucket) as directory:
-            committed = self._record.get()
             kept = _kept.pop((self._spec.identity, bucket), None)
             resident, outcome = attend(
                 self._spec,
                 bucket_keys(self._spec.partitioning.buckets).index(bucket),
-                None if committed is None else committed[0],
+                log.record(),
                 _arriving(rows),
                 log,
                 directory,
                 None if kept is None else kept[0],
             )
-            self._record.update((outcome.record,))
+            log.set_record(outcome.record)
             if directory is not None:
                 _kept[self._spec.identity, bucket] = resident, time.monotonic()
         if self._spec.late_directory is not None:
@@ -105,7 +115,8 @@ class BucketOperator(StatefulProcessor):
         yield from _emitted(bucket, outcome)
 
     def close(self) -> None:
-        """Nothing to close: engines outlive the task."""
+        """Engines outlive the task."""
+        task_done()
 
 
 def _retire() -> None:
@@ -139,8 +150,8 @@ def _arriving(frames: Iterator[pd.DataFrame]) -> Arriving:
 
 def _emitted(bucket: int, outcome: Outcome) -> Iterator[pd.DataFrame]:
     """A frame for each blob, because all blobs of a frame together may not have more than 2 GiB."""
-    rows: list[tuple[bytes | None, str | None]] = [(body, None) for body in outcome.results]
-    rows.append((None, json.dumps(outcome.metrics)))
-    for body, metrics in rows:
+    bodies: list[bytes | None] = [*outcome.results] or [None]
+    for number, body in enumerate(bodies):
+        metrics = json.dumps(outcome.metrics) if number == 0 else None
         frame = pd.DataFrame({"bucket": [bucket], "body": [body], "metrics": [metrics]})
         yield frame.astype({"bucket": "int32"})

@@ -10,7 +10,7 @@ time from that, so that none waits for a row of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from thalweg.engine.instants import GREATEST_TIME, NEVER
 from thalweg.plan.partitioning import Partitioning
+from thalweg.spark.workers import task_done
 
 T, MOMENT, PASSES = "__t", "__moment", "__passes"
 """Columns that Spark computes where they are needed: event time (if the time column is no timestamp), the time of the
@@ -102,6 +103,7 @@ class Packer:
                 held, size, place = [], 0, place + 1
         if held:
             yield self._pack(pa.Table.from_batches(held), place)
+        task_done()
 
     def _pack(self, table: pa.Table, place: int) -> pa.RecordBatch:
         """A row for each bucket; ``place`` orders the blobs of a stream as their rows came."""
@@ -172,9 +174,15 @@ def _conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 def blob(table: pa.Table) -> bytes:
     """A table as bytes."""
+    return bundle([table])
+
+
+def bundle(tables: Iterable[pa.Table]) -> bytes:
+    """Tables, one behind the other, as bytes."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
+    for table in tables:
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
     packed: bytes = sink.getvalue().to_pybytes()
     return packed
 
@@ -182,6 +190,15 @@ def blob(table: pa.Table) -> bytes:
 def unblob(body: bytes) -> pa.Table:
     """The table of a blob, without copying it."""
     return pa.ipc.open_stream(pa.py_buffer(body)).read_all()
+
+
+def unbundle(body: bytes) -> list[pa.Table]:
+    """The tables of a bundle, without copying them."""
+    source = pa.BufferReader(pa.py_buffer(body))
+    tables = []
+    while source.tell() < len(body):
+        tables.append(pa.ipc.open_stream(source).read_all())
+    return tables
 
 
 def unpacker(column: str) -> Callable[[Batches], Batches]:
@@ -192,5 +209,6 @@ def unpacker(column: str) -> Callable[[Batches], Batches]:
             for body in batch.column(column):
                 if body.is_valid:
                     yield from pa.ipc.open_stream(body.as_buffer()).read_all().to_batches()
+        task_done()
 
     return unpack

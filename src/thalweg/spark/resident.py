@@ -12,7 +12,7 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from thalweg.adapt.history import History
 from thalweg.cql.query import Query
 from thalweg.engine.batch import Batch
 from thalweg.engine.bucket import Bucket, open_bucket
+from thalweg.engine.feedback import Savings
 from thalweg.engine.image import mark_dirty, read_image, write_image
 from thalweg.engine.instants import FOREVER, NEVER
 from thalweg.engine.kernels.join import Int64s
@@ -48,7 +49,7 @@ from thalweg.spark.relations import Relations, rows_of_bucket
 from thalweg.spark.side_output import LATE, NO_TIME, KeptOut
 from thalweg.spark.watermarks import Watermarks
 
-FORMAT = 2
+FORMAT = 3
 """Of the record and the chunks; a checkpoint of another format is refused."""
 
 _PART_BYTES = 1 << 26
@@ -144,6 +145,7 @@ class Resident:
         self._rebuilds = 0
         self._seconds = dict.fromkeys(PHASES, 0.0)
         self._work = Work(0, 0, 0, 0, 0, 0)
+        self._savings = Savings()
 
     # -- Coming to life -------------------------------------------------------------------
 
@@ -179,6 +181,7 @@ class Resident:
         if not read_image(directory, resident.bucket, resident.token):
             return None
         resident._work = resident.bucket.work
+        resident._savings = resident.bucket.savings or Savings()
         return resident
 
     def _recall(self, record: str) -> None:
@@ -472,6 +475,10 @@ class Resident:
             "seconds": {phase: round(spent, 6) for phase, spent in self._seconds.items()},
         }
         self._work, self._rebuilds, self._seconds = work, 0, dict.fromkeys(PHASES, 0.0)
+        savings = self.bucket.savings
+        if savings is not None:
+            measured["savings"] = asdict(savings.since(self._savings))
+            self._savings = savings
         return measured
 
 

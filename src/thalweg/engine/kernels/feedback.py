@@ -41,10 +41,10 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 Int64s = NDArray[np.int64]
 
 # Columns of Feedback.demands: the table of what is remembered; the classes of its key; the program that looks for a
-# witness; the windows asked, or the state (-1: none); whether filters tell.
+# witness; the windows asked, or the state (-1: none); whether filters tell; whether what is asked never changes.
 D_TABLE, D_MASK, D_STRIDE, D_COUNT, D_WANTING, D_KEY, D_KEY_COUNT, D_PROGRAM = range(8)
-D_PARTNERS, D_PARTNER_COUNT, D_STATE, D_IS_FILTERED = range(8, 12)
-DEMAND_FIELDS = 12
+D_PARTNERS, D_PARTNER_COUNT, D_STATE, D_IS_FILTERED, D_IS_FINAL = range(8, 13)
+DEMAND_FIELDS = 13
 # A window asked: its stream; its access path by the classes that it carries, or filter (-1: neither); these classes.
 A_STREAM, A_PLACE, A_CLASSES, A_CLASS_COUNT = range(4)
 PARTNER_FIELDS = 4
@@ -52,10 +52,9 @@ PARTNER_FIELDS = 4
 V_KEY, V_VERDICT, V_UNTIL, V_NEXT = range(4)
 UNKNOWN, DEMANDED, WANTING, OUTDATED = range(4)
 # Columns of Feedback.sites: the demand; the step after which it is asked (-1: before the first) and its depth; the size
-# of the part; its gaps; whether it is used; what was counted: looks and stops; and whether what stops has no partner
-# ever.
-W_DEMAND, W_STEP, W_DEPTH, W_SIZE, W_GAPS, W_GAP_COUNT, W_IS_USED, W_LOOKS, W_STOPS, W_IS_FINAL = range(10)
-SITE_FIELDS = 10
+# of the part; its gaps; whether it is used; and what was counted: looks and stops.
+W_DEMAND, W_STEP, W_DEPTH, W_SIZE, W_GAPS, W_GAP_COUNT, W_IS_USED, W_LOOKS, W_STOPS = range(9)
+SITE_FIELDS = 9
 # A gap: the state, which of its kinds of gap, and the classes whose values say where.
 G_STATE, G_KIND, G_CLASSES, G_CLASS_COUNT = range(4)
 GAP_FIELDS = 4

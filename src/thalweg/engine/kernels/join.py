@@ -908,7 +908,7 @@ def run(
                     phase = SCAN
                     if spot < 0:
                         phase = FETCH
-                        if sites[site, fb.W_IS_FINAL]:
+                        if demands[demand, fb.D_IS_FINAL]:
                             _forget_newest(mem, streams, paths, lists, frame_program[0])
                     break
 

@@ -2,8 +2,9 @@
 
 Read in this order: :mod:`~thalweg.experiments.jisc.workloads` (the streams), :mod:`~thalweg.experiments.jisc.driving`
 (policies, clocks, answers), then the parts: :mod:`~thalweg.experiments.jisc.figures` (figures 7, 8, 9, 11, 12),
-:mod:`~thalweg.experiments.jisc.first_output` (figure 10), :mod:`~thalweg.experiments.jisc.no_stall` and
-:mod:`~thalweg.experiments.jisc.adaptivity` (on Spark: :mod:`~thalweg.experiments.jisc.on_spark`).
+:mod:`~thalweg.experiments.jisc.first_output` (figure 10), :mod:`~thalweg.experiments.jisc.no_stall`,
+:mod:`~thalweg.experiments.jisc.memory` and :mod:`~thalweg.experiments.jisc.adaptivity` (on Spark:
+:mod:`~thalweg.experiments.jisc.on_spark`).
 :mod:`~thalweg.experiments.jisc.plots` draws what was measured.
 
 Times are processor time, work is counted beside them, contenders take turns, and every lap's answer is compared.
@@ -19,6 +20,7 @@ from thalweg.experiments import machine
 from thalweg.experiments.experiment import Claim, Document, Report, Row, Scale
 from thalweg.experiments.jisc import adaptivity, figures
 from thalweg.experiments.jisc.first_output import time_to_first_output
+from thalweg.experiments.jisc.memory import throughput_within_limits
 from thalweg.experiments.jisc.no_stall import latency_of_results
 from thalweg.experiments.jisc.sizes import SIZES, Sizes
 
@@ -49,6 +51,7 @@ def measure(scale: Scale, sizes: Sizes, report: Report) -> Document:
         figures.changes_from_time_to_time(figures.FIGURE_11, sizes.often, report),
         figures.changes_from_time_to_time(figures.FIGURE_12, sizes.often, report),
         latency_of_results(sizes.no_stall, report),
+        throughput_within_limits(sizes.limited, report),
         adaptivity.drifting(sizes.adapting, report),
         adaptivity.stationary(sizes.adapting, report),
         *_on_spark(sizes, report),

@@ -68,13 +68,14 @@ class Star:
             f"WINDOW RANGE {_WINDOW_S:g} SECONDS"
         )
 
-    def tables(self, rng: np.random.Generator, phases: int, tuples: int) -> dict[str, pa.Table]:
-        """The streams, of so many ``tuples`` together in every phase."""
-        parts: list[dict[str, pa.Table]] = []
-        rates = self.streams + 1  # one of them arrives twice as often
-        for phase in range(phases):
-            seconds = tuples / rates / _RATE
-            parts.append(self.phase(rng, phase, phase * seconds, seconds))
+    @property
+    def rate(self) -> float:
+        """Tuples per second of all streams together: one of them arrives twice as often."""
+        return _RATE * (self.streams + 1)
+
+    def tables(self, rng: np.random.Generator, phases: int, seconds: float) -> dict[str, pa.Table]:
+        """The streams, with phases of so many seconds."""
+        parts = [self.phase(rng, phase, phase * seconds, seconds) for phase in range(phases)]
         return {name: _numbered(pa.concat_tables([part[name] for part in parts])) for name in parts[0]}
 
     def phase(self, rng: np.random.Generator, number: int, start: float, seconds: float) -> dict[str, pa.Table]:
@@ -108,10 +109,10 @@ def drifting(sizes: Adapting, report: Report) -> tuple[list[Row], list[Claim]]:
     gains = []
     for streams in sizes.streams:
         star = Star(streams)
-        tables = star.tables(np.random.default_rng(SEED), sizes.phases, sizes.phase_tuples)
+        tables = star.tables(np.random.default_rng(SEED), sizes.phases, sizes.phase_seconds)
         contenders = {ADAPTIVE: _options(adaptive=True), INITIAL: _options(adaptive=False)}
         for phase in range(1, min(sizes.phases, streams - 1)):
-            text = _plan_of(star, phase, sizes.phase_tuples)
+            text = _plan_of(star, phase, sizes.phase_seconds)
             contenders[f"the plan of phase {phase + 1}"] = _options(adaptive=False, plan=text)
         laps, changes = _race(
             star, tables, contenders, sizes.rounds, report, f"drifting, {streams} streams", warm_up=False
@@ -139,10 +140,10 @@ def stationary(sizes: Adapting, report: Report) -> tuple[list[Row], list[Claim]]
     behind, monitoring = [], []
     for streams in sizes.streams:
         star = Star(streams)
-        tables = star.tables(np.random.default_rng(SEED), 1, sizes.steady_tuples)
+        tables = star.tables(np.random.default_rng(SEED), 1, sizes.steady_seconds)
         contenders = {ADAPTIVE: _options(adaptive=True), INITIAL: _options(adaptive=False)}
         if streams > 3:
-            text = _plan_of(star, 1, sizes.phase_tuples)
+            text = _plan_of(star, 1, sizes.phase_seconds)
             contenders["the plan of another phase"] = _options(adaptive=False, plan=text)
         laps, changes = _race(star, tables, contenders, sizes.steady_rounds, report, f"stationary, {streams} streams")
         rows += _rows(STEADY, star, tables, laps, changes)
@@ -158,10 +159,10 @@ def _options(*, adaptive: bool, plan: str | None = None) -> Options:
     return Options(plan=plan, adaptive=adaptive, batch_size=_BATCH)
 
 
-def _plan_of(star: Star, phase: int, tuples: int) -> str:
+def _plan_of(star: Star, phase: int, seconds: float) -> str:
     """The planner's choice for streams as they are in a phase."""
     rng = np.random.default_rng(SEED)
-    part = star.phase(rng, phase, 0.0, tuples / (star.streams + 1) / _RATE)
+    part = star.phase(rng, phase, 0.0, seconds)
     tables = {name: _numbered(table) for name, table in part.items()}
     (query,) = cql.bind(star.cql, {name: cql.Source(table.schema, "ts") for name, table in tables.items()})
     streams = arrivals([(name, table, "ts") for name, table in tables.items()], None)

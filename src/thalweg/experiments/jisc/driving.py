@@ -41,9 +41,15 @@ Changes = Sequence[tuple[int, Plan]]
 """(position, plan): the plan from the tuple at this position on."""
 
 
-def open_policy(policy: str, workload: Uniform, plan: Plan) -> Joiner:
+def open_policy(policy: str, workload: Uniform, plan: Plan, memory_limit: int | None = None) -> Joiner:
     """An engine that begins with ``plan`` and changes it by ``policy``."""
-    return open_joiner(workload.query, plan, workload.rank, policy)  # type: ignore[arg-type] # names are checked there
+    return open_joiner(
+        workload.query,
+        plan,
+        workload.rank,
+        policy,  # type: ignore[arg-type] # names are checked there
+        memory_limit=memory_limit,
+    )
 
 
 class Drive:
@@ -53,8 +59,10 @@ class Drive:
     while the answer is taken down.
     """
 
-    def __init__(self, policy: str, workload: Uniform, plan: Plan, tuples: Tuples) -> None:
-        self.joiner = open_policy(policy, workload, plan)
+    def __init__(
+        self, policy: str, workload: Uniform, plan: Plan, tuples: Tuples, *, memory_limit: int | None = None
+    ) -> None:
+        self.joiner = open_policy(policy, workload, plan, memory_limit)
         self.position = 0
         self._rank: Rank = workload.rank
         self._tuples = tuples

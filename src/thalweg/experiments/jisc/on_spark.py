@@ -33,7 +33,8 @@ def drifting_on_spark(sizes: OnSpark, report: Report) -> tuple[list[Row], list[C
     report("starting Spark")
     spark = local_session(machine.cores())
     star = Star(sizes.streams)
-    tables = star.tables(np.random.default_rng(SEED), sizes.phases, sizes.phase_triggers * sizes.trigger_tuples)
+    seconds = sizes.phase_triggers * sizes.trigger_tuples / star.rate
+    tables = star.tables(np.random.default_rng(SEED), sizes.phases, seconds)
     results = replayed(star.cql, tables).summary.results
     rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="thalweg-bench-") as scratch:

@@ -34,12 +34,13 @@ class Normal:
 
 @dataclass(frozen=True, slots=True)
 class FirstOutput:
-    """Figure 10: ``changes`` of plan are timed at each window."""
+    """Figure 10: ``changes`` of plan are timed at each window; of Moving State, which may take minutes, ``slow``."""
 
     method: Method
     joins: int
     windows: tuple[int, ...]
     changes: int
+    slow: int
     bar: float
 
 
@@ -67,13 +68,25 @@ class NoStall:
 
 
 @dataclass(frozen=True, slots=True)
+class Limited:
+    """Memory limits, as ``shares`` of what a pipeline takes without one; ``tuples`` are timed after ``warm_turns``."""
+
+    joins: int
+    window: int
+    warm_turns: int
+    tuples: int
+    shares: tuple[float, ...]
+    rounds: int
+
+
+@dataclass(frozen=True, slots=True)
 class Adapting:
-    """Joins of so many streams; each phase brings ``phase_tuples`` of all streams together."""
+    """Joins of so many streams, whose phases last ``phase_seconds`` of event time."""
 
     streams: tuple[int, ...]
     phases: int
-    phase_tuples: int
-    steady_tuples: int
+    phase_seconds: float
+    steady_seconds: float
     rounds: int
     steady_rounds: int
 
@@ -97,25 +110,27 @@ class Sizes:
     first_output: tuple[FirstOutput, ...]
     often: Often
     no_stall: NoStall
+    limited: Limited
     adapting: Adapting
     on_spark: OnSpark | None = None
 
 
 SIZES: dict[Scale, Sizes] = {
     "quick": Sizes(
-        stage=Stage(joins=(4, 12, 20), window=10_000, warm_turns=2, rounds=3),
+        stage=Stage(joins=(4, 12, 20), window=5_000, warm_turns=2, rounds=2),
         normal=(
-            Normal("hash", joins=20, window=2_000, warm_turns=4, tuples=200_000, rounds=5),
+            Normal("hash", joins=20, window=2_000, warm_turns=4, tuples=200_000, rounds=3),
             Normal("nested loops", joins=4, window=300, warm_turns=4, tuples=20_000, rounds=3),
         ),
         first_output=(
-            FirstOutput("hash", joins=20, windows=(1_000, 10_000, 100_000), changes=5, bar=1 / 100),
-            FirstOutput("nested loops", joins=20, windows=(100, 300, 1_000), changes=5, bar=1 / 1000),
+            FirstOutput("hash", joins=20, windows=(1_000, 10_000, 100_000), changes=7, slow=3, bar=1 / 100),
+            FirstOutput("nested loops", joins=20, windows=(300, 1_000, 5_000), changes=7, slow=1, bar=1 / 1000),
         ),
-        often=Often(joins=20, window=300, warm_turns=2, tuples=300_000, periods=(30_000, 75_000, 150_000), rounds=3),
+        often=Often(joins=20, window=300, warm_turns=2, tuples=200_000, periods=(20_000, 50_000, 100_000), rounds=2),
         no_stall=NoStall(joins=8, window=4_000, changes=100, batches=1_400, interval=0.01),
+        limited=Limited(joins=8, window=4_000, warm_turns=2, tuples=72_000, shares=(0.9, 0.8, 0.7, 0.6), rounds=3),
         adapting=Adapting(
-            streams=(4, 6, 8), phases=3, phase_tuples=600_000, steady_tuples=400_000, rounds=1, steady_rounds=5
+            streams=(4, 6, 8), phases=3, phase_seconds=40.0, steady_seconds=30.0, rounds=1, steady_rounds=3
         ),
         on_spark=OnSpark(streams=4, phases=2, phase_triggers=8, trigger_tuples=200_000),
     ),
@@ -126,8 +141,8 @@ SIZES: dict[Scale, Sizes] = {
             Normal("nested loops", joins=4, window=1_000, warm_turns=4, tuples=100_000, rounds=3),
         ),
         first_output=(
-            FirstOutput("hash", joins=20, windows=(1_000, 10_000, 100_000), changes=5, bar=1 / 100),
-            FirstOutput("nested loops", joins=20, windows=(100, 1_000, 10_000), changes=3, bar=1 / 1000),
+            FirstOutput("hash", joins=20, windows=(1_000, 10_000, 100_000), changes=7, slow=5, bar=1 / 100),
+            FirstOutput("nested loops", joins=20, windows=(100, 1_000, 10_000), changes=7, slow=1, bar=1 / 1000),
         ),
         often=Often(
             joins=20,
@@ -138,8 +153,9 @@ SIZES: dict[Scale, Sizes] = {
             rounds=1,
         ),
         no_stall=NoStall(joins=8, window=10_000, changes=100, batches=4_000, interval=0.01),
+        limited=Limited(joins=8, window=10_000, warm_turns=4, tuples=900_000, shares=(0.9, 0.8, 0.7, 0.6), rounds=3),
         adapting=Adapting(
-            streams=(4, 6, 8), phases=8, phase_tuples=2_000_000, steady_tuples=4_000_000, rounds=3, steady_rounds=7
+            streams=(4, 6, 8), phases=8, phase_seconds=200.0, steady_seconds=400.0, rounds=3, steady_rounds=7
         ),
         on_spark=OnSpark(streams=6, phases=4, phase_triggers=12, trigger_tuples=400_000),
     ),
