@@ -66,7 +66,7 @@ def test_the_summary_says_what_feedback_saved() -> None:
     assert saved.withheld == 1  # a1 b4; a2 is not even looked at, so what it would have been is not known
     assert saved.unprobed == 2
     assert saved.unstored_bytes == 8 * (4 + 2)
-    for migration in ("stairs", "stairs_jisc"):
+    for migration in ("cacq", "stairs", "stairs_jisc"):
         assert savings(production="jit", migration=migration) is None
 
 

@@ -22,8 +22,8 @@ Migration = Literal[
     "jisc_printed",
 ]
 Production = Literal["push", "jit", "auto"]
-_WITHOUT_FEEDBACK = ("stairs", "stairs_jisc")
-"""Their tuples reach states by any way, so that no place in a program can tell what is missing where."""
+_WITHOUT_FEEDBACK = ("cacq", "stairs", "stairs_jisc")
+"""Eddies: their tuples take any way, so that no place in a program can tell what is missing where."""
 _MOST_BUCKETS = 4096
 _MOST_BITS = 1 << 30
 _UNITS = {"": 1, "B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
@@ -179,8 +179,8 @@ class Options:
             no plan for long, and are left alone.)
         production: ``"push"``: every join passes on all that it finds. ``"jit"``: what the joins above it have no
             partner for is not produced until one arrives. ``"auto"``: wherever that saves more than it costs.
-            :class:`Feedback`: with settings of its own. The answer is the same. Set differences, and the migrations
-            ``"stairs"`` and ``"stairs_jisc"``, pay it no heed.
+            :class:`Feedback`: with settings of its own. The answer is the same. Set differences, and the eddies
+            among the migrations, pay it no heed.
 
     >>> Options(states="all").states
     'all'

@@ -93,7 +93,7 @@ ProductionOption = Annotated[
     ProductionChoice,
     typer.Option(
         help="Whether joins pass on all that they find (push), or only what the joins above have a partner for (jit), "
-        "or that where it saves more than it costs (auto). The answer is the same."
+        "or that where it saves more than it costs (auto). The answer is the same; EXCEPT and eddies pay it no heed."
     ),
 ]
 

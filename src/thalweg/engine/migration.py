@@ -97,7 +97,7 @@ def open_joiner(
 ) -> Joiner:
     """A joiner for a query that changes its plan by the given policy.
 
-    ``memory_limit`` is for ``jisc``; ``production`` is for all that keep to the programs of a plan, and for ``cacq``.
+    ``memory_limit`` is for ``jisc``; ``production`` is for all but the eddies.
     """
     if migration == "parallel_track":
         return ParallelTrack(query, plan, rank, production)
