@@ -238,9 +238,7 @@ class _FeedbackBuilder:
                     gaps += [state, kind, *kinds[state][kind][1]]
                 if not is_told[site.demand]:
                     mine.append((len(rows), site))
-                rows.append(
-                    [site.demand, step, site.depth, site.size, *self.lists.add(gaps, width=fb.GAP_FIELDS), 1, 0, 0]
-                )
+                rows.append([site.demand, step, site.depth, site.size, *self.lists.add(gaps, width=fb.GAP_FIELDS), 0])
             for depth, step_ in enumerate(program.steps):
                 asked = [
                     (site.size, site.depth, row)

@@ -95,9 +95,9 @@ PARTNER_FIELDS = 4
 V_KEY, V_VERDICT, V_UNTIL, V_NEXT = range(4)
 UNKNOWN, DEMANDED, WANTING, OUTDATED = range(4)
 # Columns of Feedback.sites: the demand; the step after which it is asked (-1: before the first) and its depth; the size
-# of the part; its gaps; whether it is used; and what was counted: looks and stops.
-W_DEMAND, W_STEP, W_DEPTH, W_SIZE, W_GAPS, W_GAP_COUNT, W_IS_USED, W_LOOKS, W_STOPS = range(9)
-SITE_FIELDS = 9
+# of the part; its gaps; how often something stopped there.
+W_DEMAND, W_STEP, W_DEPTH, W_SIZE, W_GAPS, W_GAP_COUNT, W_STOPS = range(7)
+SITE_FIELDS = 7
 # A gap: the state, which of its kinds of gap, and the classes whose values say where.
 G_STATE, G_KIND, G_CLASSES, G_CLASS_COUNT = range(4)
 GAP_FIELDS = 4

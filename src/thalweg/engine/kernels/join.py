@@ -492,10 +492,7 @@ def run(
             phase = OPEN if spot < 0 else ACT
             first = places[here, fb.L_SITES]
             for site in range(first, first + places[here, fb.L_SITE_COUNT]):
-                if not sites[site, fb.W_IS_USED]:
-                    continue
                 demand = sites[site, fb.W_DEMAND]
-                sites[site, fb.W_LOOKS] += 1
                 if demands[demand, fb.D_STATE] >= 0:
                     verdict = fb.DEMANDED
                     if is_empty(mem, tables, demands[demand, fb.D_STATE], watermark):
@@ -554,8 +551,6 @@ def run(
             back = depth
             for i in range(first, first + places[n + step, fb.L_ASKED_COUNT]):
                 site = lists[i]
-                if not sites[site, fb.W_IS_USED]:
-                    continue
                 if stopping >= 0 and sites[site, fb.W_SIZE] > size:
                     break  # not minimal
                 at = sites[site, fb.W_DEPTH]
