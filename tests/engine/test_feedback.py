@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +26,7 @@ from tests.engine.test_join import (
 )
 from thalweg.cql.query import AttributeClass, Output, Query, RangeWindow, RowsWindow, StreamRef
 from thalweg.engine.join import JoinEngine
+from thalweg.engine.migration import open_joiner
 from thalweg.options import Feedback, Production
 from thalweg.plan.tree import Plan, TreePlan, parse_plan
 
@@ -43,17 +45,25 @@ def query(classes: Sequence[Sequence[int]], width: int = 5 * MINUTE, streams: in
     return Query("q", "", "join", Output.ISTREAM, tuple(refs), (), tuple(attributes))
 
 
+def pipeline(text: str, streams: str = "ABC") -> Plan:
+    """The plan, with all states kept if it is a tree."""
+    plan = parse_plan(text, streams)
+    return plan.keeping_all() if isinstance(plan, TreePlan) else plan
+
+
 class Feeder:
     """Gives tuples to an engine one after the other and counts its results."""
 
     def __init__(
-        self, query: Query, plan: str, production: Production | Feedback = "jit", streams: str = "ABC"
+        self,
+        query: Query,
+        plan: str,
+        production: Production | Feedback = "jit",
+        streams: str = "ABC",
+        engine: JoinEngine | None = None,
     ) -> None:
-        parsed: Plan = parse_plan(plan, streams)
-        if isinstance(parsed, TreePlan):
-            parsed = parsed.keeping_all()
         self.query = query
-        self.engine = JoinEngine(query, parsed, production=production)
+        self.engine = engine or JoinEngine(query, pipeline(plan, streams), production=production)
         self.rows: Counter[int] = Counter()
 
     def __call__(self, stream: str, time: int, *keys: int) -> int:
@@ -214,6 +224,55 @@ def test_filters_tell_without_looking() -> None:
     assert feed("A", 1, 1, 100) == 0
     assert feed.engine.work.probes == work.probes  # not even the first
     assert feed("C", 2, 100) == 1
+
+
+def test_a_probe_that_failed_is_not_made_again() -> None:
+    """Whoever is asked why it failed: all parts are demanded, so nothing stops."""
+    looked = []
+    for production in ("push", "jit"):
+        built = query(((0, 1), (0, 2), (1, 2)))
+        engine = JoinEngine(built, pipeline("(A B) C"), production=production, nested_loops=True)
+        feed = Feeder(built, "(A B) C", engine=engine)
+        for i in range(100):
+            feed("C", i, 1 + i % 2, 1 + (i + 1) % 2)  # a finds c's, and so does b, but no c has both
+        feed("A", 100, 1, 1)
+        feed("B", 101, 1, 1)
+        before = feed.candidates
+        feed("B", 102, 1, 1)
+        looked.append(feed.candidates - before)
+    assert looked[0] <= looked[1] <= looked[0] + 10
+
+
+def test_gaps_that_do_not_concern_an_entry_leave_it() -> None:
+    feed = Feeder(query(FIGURE_1), "(A B) C")
+    feed("B", 0, 1)
+    for y in range(50):
+        feed("A", 1, 1, y)
+        feed("C", 1, y)  # y is asked for: live from now on
+    live = feed.entries
+    assert live == 50
+    for y in range(1000, 1400):  # each waits for a partner; their table fills up, and is emptied
+        feed("A", 2, 1, y)
+        feed("A", 2, 1, y)
+    assert feed.entries == live
+
+
+def test_an_old_track_may_have_deleted_what_a_new_one_has() -> None:
+    """What a static relation lacks is deleted by the track that has seen so; the other still has its number."""
+    refs = query(FIGURE_1, static=2).streams
+    narrow = replace(refs[0], window=RangeWindow(10), retention_us=10)
+    built = replace(query(FIGURE_1, static=2), streams=(narrow, replace(refs[1], window=RangeWindow(100)), refs[2]))
+    joiner = open_joiner(built, pipeline("(A B) C"), migration="parallel_track", production="jit")
+    rows: Counter[int] = Counter()
+    for time in range(0, 300, 2):
+        for s, keys in ((0, {0: 1, 1: time % 3}), (1, {0: 1})):
+            joiner.offer(words(built, [Tuple(s, time, rows[s], keys, {}, 0, joins=True)]))
+            rows[s] += 1
+            assert not list(joiner.advance())
+        joiner.take_deaths()
+        assert len(joiner.rows(0)) <= rows[0]
+        if time == 100:
+            joiner.transition(pipeline("(B A) C"))
 
 
 # -- Against brute force -------------------------------------------------------------------

@@ -30,14 +30,14 @@ def never(_now: float) -> float:
 
 def test_promises_wait_until_they_are_not_felt() -> None:
     habit = reconsidered(Habit(), done(1000, 2), 0, never)
-    assert (habit.asks, habit.looked, habit.spent) == (False, 1000, 1000 * price(done(1000, 2).counts, ()))
+    assert (habit.asks, habit.looked, habit.spent) == (False, 1000, round(1000 * price(done(1000, 2).counts, ())))
     habit = reconsidered(habit, done(10_000_000, 2), 5, lambda now: 0.9 * now)
     assert (habit.asks, habit.idle) == (False, 5)
     assert habit.not_before == pytest.approx(2 * habit.spent)
 
 
 def test_joins_ask_when_it_promises_much_and_stop_when_that_was_not_kept() -> None:
-    habit = replace(Habit(), not_before=0.0)
+    habit = replace(Habit(), not_before=0)
     asking = reconsidered(habit, done(10_000, 10), 0, lambda now: 0.3 * now)
     assert asking.asks
     better = Work(20_000, 100_000 + 20_000, 0, 0, 0, 0)
@@ -73,7 +73,7 @@ def run(clique: Clique, production: Production, windows: int = 6, *, nested_loop
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("thalweg.engine.join.PERIOD", 100)
-    monkeypatch.setattr("thalweg.engine.thrift._WORTH_A_CHANGE", 0.0)
+    monkeypatch.setattr("thalweg.engine.thrift._WORTH_A_CHANGE", 0)
 
 
 @pytest.mark.usefixtures("eager")
@@ -90,7 +90,7 @@ def test_a_producer_sleeps_whose_sibling_has_nothing() -> None:
 
 @pytest.mark.usefixtures("eager")
 def test_nested_loops_ask(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("thalweg.engine.join.Habit", lambda: Habit(not_before=0.0))
+    monkeypatch.setattr("thalweg.engine.join.Habit", lambda: Habit(not_before=0))
     push, auto = (run(LEFT_DEEP, production, nested_loops=True) for production in ("push", "auto"))
     assert auto._habit.asks
     assert auto.work.candidates < 0.5 * push.work.candidates

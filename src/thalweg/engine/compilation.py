@@ -76,6 +76,8 @@ def _rehearse(*, eddies: bool, feedback: bool) -> None:
             _run_through(each, lambda query, plan: EddyEngine(query, plan, policy="stairs_jisc"))
         if feedback:
             _run_through(each, lambda query, plan: JoinEngine(query, plan, production="jit"))
+        if feedback and eddies:
+            _run_through(each, lambda query, plan: EddyEngine(query, plan, policy="cacq", production="jit"))
 
 
 def _run_through(query: Query, open_engine: Callable[[Query, Plan], JoinEngine]) -> None:

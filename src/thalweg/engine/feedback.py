@@ -59,8 +59,8 @@ class Savings:
 def allocate(feedback: fb.Feedback, memory: Memory) -> None:
     """Give every table its first room."""
     for row in feedback.demands:
-        _place_demand(row, memory, _FIRST_SLOTS if row[fb.D_KEY_COUNT] else 2)
-    for row in feedback.gaps:
+        _place_demand(row, memory, _FIRST_SLOTS if row[fb.D_KEY_COUNT] else 4)
+    for row in _gapped(feedback):
         _place_gaps(row, memory, _FIRST_SLOTS)
     for row in feedback.filters:
         row[fb.F_REGION] = memory.allocate(_filter_words(int(row[fb.F_MASK])))
@@ -70,7 +70,7 @@ def free(feedback: fb.Feedback, memory: Memory) -> None:
     """Give back all of it."""
     for row in feedback.demands:
         memory.free(int(row[fb.D_TABLE]), int((row[fb.D_MASK] + 1) * row[fb.D_STRIDE]))
-    for row in feedback.gaps:
+    for row in _gapped(feedback):
         memory.free(int(row[fb.O_TABLE]), int(row[fb.O_MASK] + 1) * DIRECTORY_FIELDS)
     for row in feedback.filters:
         memory.free(int(row[fb.F_REGION]), _filter_words(int(row[fb.F_MASK])))
@@ -79,8 +79,8 @@ def free(feedback: fb.Feedback, memory: Memory) -> None:
 def words(feedback: fb.Feedback) -> int:
     """How much memory it takes."""
     demands = ((feedback.demands[:, fb.D_MASK] + 1) * feedback.demands[:, fb.D_STRIDE]).sum()
-    gaps = ((feedback.gaps[:, fb.O_MASK] + 1) * DIRECTORY_FIELDS).sum()
-    return int(demands + gaps) + sum(_filter_words(int(mask)) for mask in feedback.filters[:, fb.F_MASK])
+    gaps = sum((int(row[fb.O_MASK]) + 1) * DIRECTORY_FIELDS for row in _gapped(feedback))
+    return int(demands) + gaps + sum(_filter_words(int(mask)) for mask in feedback.filters[:, fb.F_MASK])
 
 
 def make_room(feedback: fb.Feedback, memory: Memory, held: int, settle: Callable[[int], None]) -> None:
@@ -101,6 +101,11 @@ def make_room(feedback: fb.Feedback, memory: Memory, held: int, settle: Callable
             memory.free(int(row[fb.O_TABLE]), slots * DIRECTORY_FIELDS)
             _place_gaps(row, memory, min(2 * slots, most))
     feedback.tally[fb.T_IS_FULL] = 0
+
+
+def _gapped(feedback: fb.Feedback) -> list[Int64s]:
+    """The rows of the states that something may be missing in."""
+    return [row for row in feedback.gaps if row[fb.O_KIND_COUNT]]
 
 
 def _place_demand(row: Int64s, memory: Memory, slots: int) -> None:

@@ -419,13 +419,13 @@ class JoinEngine:
         has to be removed through incomplete states either (JISC 4.2): an entry knows its expiry, and is passed over
         when that has come, whether or not the states below ever held a part of it.
         """
-        self._end_feedback()
         self._habit, self._sleepers = replace(self._habit, asks=False, idle=0), ()
         old = {node: self._states[i] for i, node in enumerate(self._nodes)}
         old_keys = {node: self._key_classes(i) for i, node in enumerate(self._nodes)}
         empty = bool((self._streams[:, k.S_NEXT] == self._streams[:, k.S_OLDEST]).all())
         gathering = frozenset() if empty else self._gathering(plan, old)
         assembly = self._assemble(plan, rank, gathering)
+        self._end_feedback()
         states = np.zeros((len(assembly.nodes), k.STATE_FIELDS), np.int64)
         rekeyed = []
         for i, node in enumerate(assembly.nodes):
@@ -453,6 +453,8 @@ class JoinEngine:
         if self._completion == "moving_state":
             self._fill_states(range(len(self._nodes)))
         self._begin_feedback()
+        if self._weighs_feedback:
+            self._make_whole()
         self._straight = self._is_straight()
 
     def _gathering(self, plan: Plan, old: Mapping[Node, Int64s]) -> frozenset[Node]:
@@ -889,11 +891,11 @@ class JoinEngine:
         if self._feedback is not None:
             lasting = self._feedback.gaps[:, fb.O_KIND_COUNT] > 0
         missing = (self._states[:, k.N_COMPLETE] == k.INCOMPLETE) & (self._states[:, k.N_BORN] == FOREVER) & ~lasting
-        if self._limit is not None or self._completion != "jisc":
+        if self._limit is not None:
             return
         unaided = []
         for index in np.flatnonzero(missing).tolist():
-            if self._carrier(index) is None:
+            if self._completion == "moving_state" or self._carrier(index) is None:
                 unaided.append(index)
             else:
                 self._states[index, [k.N_BORN, k.N_CHECK]] = self.watermark, 1
@@ -1098,7 +1100,7 @@ class JoinEngine:
             self._renew_keys(index, max(slots, 4 << (int(row[k.N_LIVE]) + len(codes)).bit_length()))
         done = 0
         while True:
-            stop, store, done = join_kernels.complete(*self._machine, index, codes, done)
+            stop, store, done = join_kernels.complete(*self._machine, index, codes, done, self._feedback)
             if stop == k.FINISHED:
                 return
             self._make_room_in(stop, store)

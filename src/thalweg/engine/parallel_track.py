@@ -230,9 +230,10 @@ class ParallelTrack:
 
     def _forget(self) -> None:
         """Forget the rows of tuples that no track holds."""
-        engine = self._tracks[0].engine
-        for numbers, first, coming in zip(self._numbers, engine.first_rows(), engine.unprocessed()[0], strict=True):
-            numbers.forget(min(first, numbers.next - len(coming)))
+        firsts = np.min([track.engine.first_rows() for track in self._tracks], axis=0)
+        unprocessed = self._tracks[0].engine.unprocessed()[0]
+        for numbers, first, coming in zip(self._numbers, firsts, unprocessed, strict=True):
+            numbers.forget(min(int(first), numbers.next - len(coming)))
 
     def held(self, stream: int) -> int:
         return self._tracks[0].engine.held(stream)

@@ -29,6 +29,7 @@ from thalweg.engine.kernels.aggregate import DoubleSums, Heaps
 from thalweg.engine.kernels.eddy import Eddy
 from thalweg.engine.kernels.feedback import Feedback
 from thalweg.engine.kernels.tables import Frames, Inbox
+from thalweg.engine.thrift import Habit
 from thalweg.errors import ThalwegError
 from thalweg.plan.difference import DifferencePlan
 from thalweg.plan.tree import Join, Leaf, LinearPlan, TreePlan
@@ -36,7 +37,7 @@ from thalweg.plan.tree import Join, Leaf, LinearPlan, TreePlan
 _RECORDS: dict[str, type[Any]] = {
     record.__name__: record
     for record in (
-        *(Assembly, DoubleSums, Eddy, Feedback, Frames, Heads, Heaps, Inbox),
+        *(Assembly, DoubleSums, Eddy, Feedback, Frames, Habit, Heads, Heaps, Inbox),
         *(DifferencePlan, Join, Leaf, LinearPlan, TreePlan),
     )
 }

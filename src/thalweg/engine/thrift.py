@@ -36,9 +36,9 @@ _PROMISE = 0.6
 """What must be left of today's cost, by the promise, for joins to ask: it is rough."""
 _KEPT = 0.95
 """What may be left of the former cost, by the count, for them to go on asking."""
-_WORTH_A_CHANGE = 30_000_000.0
+_WORTH_A_CHANGE = 30_000_000
 """Nanoseconds of work before anyone is put to sleep: a change of programs takes some milliseconds."""
-_WORTH_A_PROMISE = 100_000_000.0
+_WORTH_A_PROMISE = 100_000_000
 """Nanoseconds of work before joins may ask: a promise takes some milliseconds, too; after each one, twice as many."""
 _LOOKS = 150.0
 """Nanoseconds per tuple of looks at what is known, and of access paths that nobody else needs."""
@@ -54,7 +54,7 @@ class Habit:
         work: the work counted by then.
         spent: what that cost, in nanoseconds.
         idle: the kept states that were empty then, as bits.
-        cost: what a tuple cost before they asked.
+        cost: what a tuple cost before they asked, in nanoseconds.
         not_before: how much must be spent before the next promise.
 
     """
@@ -62,10 +62,10 @@ class Habit:
     asks: bool = False
     looked: int = 0
     work: tuple[int, ...] = ()
-    spent: float = 0.0
+    spent: int = 0
     idle: int = 0
-    cost: float = 0.0
-    not_before: float = _WORTH_A_PROMISE
+    cost: int = 0
+    not_before: int = _WORTH_A_PROMISE
 
     @property
     def may_change(self) -> bool:
@@ -91,14 +91,14 @@ def reconsidered(habit: Habit, work: Work, idle: int, promise: Callable[[float],
     ``promise``: what a tuple would cost that now costs so much.
     """
     cost = price(work.counts, habit.work)
-    spent = habit.spent + cost * (work.tuples - habit.looked)
+    spent = habit.spent + round(cost * (work.tuples - habit.looked))
     seen = Habit(habit.asks, work.tuples, work.counts, spent, idle, habit.cost, habit.not_before)
     if habit.asks:
         return seen if cost <= _KEPT * habit.cost else replace(seen, asks=False, idle=0, not_before=4 * spent)
     if spent < habit.not_before:
         return seen
     if promise(cost) < _PROMISE * cost:
-        return replace(seen, asks=True, idle=0, cost=cost)
+        return replace(seen, asks=True, idle=0, cost=round(cost))
     return replace(seen, not_before=2 * spent)
 
 

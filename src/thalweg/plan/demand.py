@@ -48,8 +48,8 @@ class Demand:
         key: the classes whose values are given; none: whether there is anything at all.
         others: the streams, each of which carries one of the classes.
         witness: the program that looks for a combination.
-        state: without a key, the kept state that holds the combinations, if that is what is asked; as long as it is
-            complete, it tells at once.
+        state: without a key, the kept state that holds the combinations, if that is what is asked and nothing will be
+            missing in it: it tells at once.
 
     """
 
@@ -151,8 +151,11 @@ class _Finder:
         self.demands: dict[tuple[tuple[int, ...], Node], int] = {}
 
     def find(self) -> Demands:
-        sites = tuple(tuple(self._sites(program)) for program in self.programs.heads)
-        return Demands(tuple(self._demand(key, asked) for key, asked in self.demands), sites)
+        sites = [self._sites(program) for program in self.programs.heads]
+        lacking = {node for each in sites for site in each for node, _ in site.gaps}
+        states = {number for (key, asked), number in self.demands.items() if not key and asked in lacking}
+        sites = [[site for site in each if site.demand not in states] for each in sites]
+        return Demands(tuple(self._demand(key, asked) for key, asked in self.demands), tuple(map(tuple, sites)))
 
     def _demand(self, key: tuple[int, ...], asked: Node) -> Demand:
         others = tuple(sorted(asked))

@@ -127,7 +127,7 @@ class Feedback(NamedTuple):
     gaps: Int64s
     filters: Int64s
     stream_filters: Int64s  # [stream, (first, number)]
-    met: Int64s  # [depth] whether the probe there has found anything
+    met: Int64s  # [depth] whether the probe there has found anything, or was asked about
     tally: Int64s
 
 
@@ -227,8 +227,9 @@ def leave_gaps(
         if mem[word + 1] == 0:
             if 2 * gaps[state, O_COUNT] > gaps[state, O_MASK]:
                 tally[T_IS_FULL] = 1
-                gaps[state, O_ALL] = clock
-                continue
+                if 4 * gaps[state, O_COUNT] > 3 * gaps[state, O_MASK]:
+                    gaps[state, O_ALL] = clock
+                    continue
             gaps[state, O_COUNT] += 1
         mem[word], mem[word + 1] = key, clock
 

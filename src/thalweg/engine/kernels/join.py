@@ -324,19 +324,21 @@ def run(
                             or not has_entry(mem, streams, states, lists, target, key, watermark)
                         )
                     ):
+                        is_void = _has_no_part(mem, streams, paths, steps, programs, lists, code, frame, n + target)
+                        if feedback is not None and is_void:  # most keys are asked for once: it is not worth keeping
+                            probed[frame, depth] = key
+                            cursors[frame, depth] = -1
+                            probes += 1
+                            completions += 1
+                            phase = SCAN
+                            if frame == 0:
+                                met[depth] = 0
+                            continue
                         if 2 * (states[target, N_LIVE] + 1) > states[target, N_DIRECTORY_MASK]:
                             stop, store = DIRECTORY_FULL, target
                             break
                         completions += 1
-                        if _has_no_part(mem, streams, paths, steps, programs, lists, code, frame, n + target):
-                            if feedback is not None:  # most keys are asked for once; there is no point in keeping this
-                                probed[frame, depth] = key
-                                cursors[frame, depth] = -1
-                                probes += 1
-                                phase = SCAN
-                                if frame == 0:
-                                    met[depth] = 0
-                                continue
+                        if is_void:
                             states[target, N_LIVE] += status == ABSENT
                             mem[slot] = key
                             mem[slot + 1] = (clock << STATUS_BITS) | TOUCHED
@@ -466,6 +468,7 @@ def run(
                 and places[n + step, fb.L_ASKED_COUNT] > 0
             ):
                 met[depth] = 1
+                cursors[frame, depth] = -1
                 phase = ASK
             elif depth > 0:
                 depth -= 1
@@ -677,17 +680,19 @@ def complete(
     target: int,
     codes: Int64s,
     done: int,
+    feedback: fb.Feedback | None = None,
 ) -> tuple[int, int, int]:
     """Complete keys of a state between two tuples; (what it stopped for, which store, how many keys were begun).
 
-    Args are those of :func:`run`; ``codes`` has a row per key, with the code of each class of the state's key, and
-    the first ``done`` of them were begun before: a key that the machine stopped in is gone on with.
+    Args are those of :func:`run`, ``feedback`` (what states below may be short of) included; ``codes`` has a row per
+    key, with the code of each class of the state's key, and the first ``done`` of them were begun before: a key that
+    the machine stopped in is gone on with.
 
     """
     registers = frames.registers
     first = tables.states[target, N_KEY]
     while True:
-        stop, store = run(mem, floats, tables, frames, inbox, output, deaths, counters, horizon, 0)
+        stop, store = run(mem, floats, tables, frames, inbox, output, deaths, counters, horizon, 0, None, feedback)
         if stop != FINISHED or done == codes.shape[0]:
             return stop, store, done
         if 2 * (tables.states[target, N_LIVE] + 1) > tables.states[target, N_DIRECTORY_MASK]:

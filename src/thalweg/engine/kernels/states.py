@@ -44,6 +44,9 @@ from thalweg.engine.kernels.tables import (
 )
 from thalweg.engine.kernels.windows import is_over, key_of
 
+FEW = 16
+"""Of a state's newest entries, so many are looked at for one that is not over; if there is none, all are swept."""
+
 
 @jit
 def components_alive(mem: Int64s, streams: Int64s, lists: Int64s, entry: int, start: int, count: int) -> bool:
@@ -93,11 +96,14 @@ def is_empty(mem: Int64s, tables: Tables, index: int, watermark: int) -> bool:
     state = tables.states[index]
     if state[N_COMPLETE] != COMPLETE:
         return False
-    if state[N_COUNT] > 0:
-        newest = state[N_REGION] + (state[N_COUNT] - 1) * state[N_STRIDE]
-        if mem[newest + ENTRY_EXPIRY] > watermark and state[N_ROWS_COUNT] == 0:
+    for entry in range(state[N_COUNT] - 1, max(-1, state[N_COUNT] - 1 - FEW), -1):
+        word = state[N_REGION] + entry * state[N_STRIDE]
+        if mem[word + ENTRY_EXPIRY] > watermark and components_alive(
+            mem, tables.streams, tables.lists, word, state[N_ROWS], state[N_ROWS_COUNT]
+        ):
             return False
-        sweep(mem, tables, index, watermark)  # the newest of those that stay tells from then on
+    if state[N_COUNT] > 0:
+        sweep(mem, tables, index, watermark)
     return bool(state[N_COUNT] == 0)
 
 

@@ -19,7 +19,7 @@ ENTRY_T, ENTRY_EXPIRY, ENTRY_KEY, ENTRY_LINK, COMPONENTS = 0, 1, 2, 3, 4
 
 # Columns of Tables.streams.
 (S_REGION, S_MASK, S_STRIDE, S_OLDEST, S_NEXT, S_PREFIX, S_LIFETIME, S_ROWS, S_PARTITIONS, S_PATH, S_PATHS) = range(11)
-S_RENUMBERED = 11  # how many numbers below S_NEXT were given to tuples that had one before
+S_RENUMBERED = 11  # how many numbers below S_NEXT were given to tuples that had one before, less those taken back
 STREAM_FIELDS = 12
 # Fields of a tuple in a ROWS window, counted from the end of its own words, and values of the second.
 NEWER, ALIVE = 0, 1

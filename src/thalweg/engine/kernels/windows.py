@@ -27,6 +27,7 @@ from thalweg.engine.kernels.tables import (
     S_PATHS,
     S_PREFIX,
     S_REGION,
+    S_RENUMBERED,
     S_ROWS,
     S_STRIDE,
     T,
@@ -112,6 +113,7 @@ def forget_newest(mem: Int64s, streams: Int64s, paths: Int64s, lists: Int64s, st
             key = rotate(key) ^ mem[word + lists[i]]
         mem[paths[path, P_HEADS] + (key & paths[path, P_MASK]) * paths[path, P_SPAN]] = mem[word + paths[path, P_LINK]]
     streams[stream, S_NEXT] = sequence
+    streams[stream, S_RENUMBERED] -= 1  # it has come all the same
 
 
 @jit
