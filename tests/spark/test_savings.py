@@ -65,3 +65,15 @@ def test_each_batch_says_what_it_saved(tmp_path: Path, handed_over: bool) -> Non
 def test_without_feedback_nothing_is_said() -> None:
     _, outcome = attend(spec("push"), 0, None, batch(0, *BATCHES[0]), DictLog(), None)
     assert "savings" not in outcome.metrics
+
+
+def test_the_production_may_change_at_a_restart(tmp_path: Path) -> None:
+    record, log, results, rebuilds = None, DictLog(), 0, 0
+    for number, (stream, values) in enumerate(BATCHES):
+        production: Production = "push" if number in (3, 4) else "jit"
+        _, outcome = attend(spec(production), 0, record, batch(number, stream, values), log, tmp_path)
+        record = outcome.record
+        assert ("savings" in outcome.metrics) == (production == "jit")
+        results += outcome.metrics["results"]
+        rebuilds += outcome.metrics["rebuilds"]
+    assert (results, rebuilds) == (6, 2)  # the image of one is none of the other
