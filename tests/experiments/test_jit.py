@@ -85,7 +85,8 @@ def test_nested_loops_look_at_more_than_lookups_do_and_produce_the_same(document
         assert row["candidates"] > 0
         assert row["peak_state_bytes"] > 0
         assert row["peak_window_bytes"] > 0
-        assert (row["peak_feedback_bytes"] > 0) == (row["production"] != "push")
+        if row["production"] != "auto":  # which may do either
+            assert (row["peak_feedback_bytes"] > 0) == (row["production"] == "jit")
         assert row["peak_bytes"] >= row["peak_state_bytes"] + row["peak_window_bytes"]
     for part in ("figure 10", "figure 14"):
         pushing = [row for row in of_part(document, part) if row["production"] == "push"]
