@@ -91,12 +91,12 @@ def make_room(feedback: fb.Feedback, memory: Memory, held: int, settle: Callable
     most = max(_FIRST_SLOTS, 1 << held.bit_length())
     for row in feedback.demands:
         slots = int(row[fb.D_MASK]) + 1
-        if 2 * row[fb.D_COUNT] >= slots:
+        if 4 * row[fb.D_COUNT] > 3 * row[fb.D_MASK]:
             memory.free(int(row[fb.D_TABLE]), slots * int(row[fb.D_STRIDE]))
             _place_demand(row, memory, min(2 * slots, most) if row[fb.D_KEY_COUNT] else slots)
     for i, row in enumerate(feedback.gaps):
         slots = int(row[fb.O_MASK]) + 1
-        if 2 * row[fb.O_COUNT] >= slots:
+        if 4 * row[fb.O_COUNT] > 3 * row[fb.O_MASK]:
             settle(i)
             memory.free(int(row[fb.O_TABLE]), slots * DIRECTORY_FIELDS)
             _place_gaps(row, memory, min(2 * slots, most))

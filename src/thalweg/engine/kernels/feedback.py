@@ -197,9 +197,9 @@ def remember(
         tally[T_RESUMPTIONS] += 1
         demands[demand, D_WANTING] -= 1
     if before == UNKNOWN:
-        if 2 * demands[demand, D_COUNT] > demands[demand, D_MASK]:
+        if 4 * demands[demand, D_COUNT] > 3 * demands[demand, D_MASK]:
             tally[T_IS_FULL] = 1
-            if 4 * demands[demand, D_COUNT] > 3 * demands[demand, D_MASK]:
+            if 8 * demands[demand, D_COUNT] > 7 * demands[demand, D_MASK]:
                 demands[demand, D_WANTING] -= verdict == WANTING
                 return verdict  # forgotten at once
         demands[demand, D_COUNT] += 1
@@ -225,9 +225,9 @@ def leave_gaps(
         key = _gap_key(code, 0, lists, lists[at + G_CLASSES], count, lists[at + G_KIND])
         word = find(mem, gaps[state, O_TABLE], gaps[state, O_MASK], key)
         if mem[word + 1] == 0:
-            if 2 * gaps[state, O_COUNT] > gaps[state, O_MASK]:
+            if 4 * gaps[state, O_COUNT] > 3 * gaps[state, O_MASK]:
                 tally[T_IS_FULL] = 1
-                if 4 * gaps[state, O_COUNT] > 3 * gaps[state, O_MASK]:
+                if 8 * gaps[state, O_COUNT] > 7 * gaps[state, O_MASK]:
                     gaps[state, O_ALL] = clock
                     continue
             gaps[state, O_COUNT] += 1
