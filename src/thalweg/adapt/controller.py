@@ -49,6 +49,12 @@ _LOG_REMEMBERED = 16
 """Of these, how many outlive the process."""
 
 
+_ALARM = 0.2
+"""The share of a join's excess cost that goes into the purse."""
+_SHOCK = 2.0
+"""Times the usual cost at which nothing that was seen before counts any more."""
+
+
 @dataclass(frozen=True, slots=True)
 class _View:
     """What a look has shown: the streams, and what a tuple costs under the running plan.
@@ -139,6 +145,8 @@ class Controller:
         self._compiled: Programs | None = None
         self._known_prices: Prices | None = None
         self._pending, self._streak = None, 0
+        self._usual: float | None = None
+        self._is_alarmed = False
         self._monitor.forget_work()
 
     # Both take milliseconds where there are many streams, and many a batch comes and goes without a look.
@@ -196,25 +204,39 @@ class Controller:
         self._purse.pay(self._look_price)
         self._next_look = self.position + self._settings.period
         self._looks += 1
+        if self._is_alarmed:
+            self._monitor.forget()
         self._monitor.look(bucket.glimpse(LOOK_ROWS), self._unlooked)
         view = self._view(self._unlooked)
         self._unlooked = NO_WORK
         other = self._decide(view)
         if other is None:
+            if self._usual is None or not (self._cooling or self._pending or self._saving_for):
+                self._usual = view.recent
             return False
         bucket.transition(other.plan, rank(self._graph, view.statistics))
         self._adopt(other.plan, view.statistics)
+        self._purse.give_back(self._look_price)
         self.changes += 1
         self._cooling = self._settings.cool_down
         return True
 
     def _count(self, work: tuple[int, ...]) -> None:
-        """Put a share of the work done since the last call into the purse."""
+        """Put a share of the work done since the last call into the purse.
+
+        A larger share of what it cost more than usual: that is lost already, and the sooner plans are compared the less
+        will be.
+        """
         done = [now - before for now, before in zip(work, self._seen, strict=True)]
         self._seen = work
         self.position += done[0]
         self._unlooked = tuple(old + new for old, new in zip(self._unlooked, done, strict=True))
-        self._purse.put(self._settings.overhead * self._prices.total(done))
+        spent = self._prices.total(done)
+        excess = 0.0
+        if self._usual is not None:
+            excess = max(0.0, spent - (1 + self._settings.deviation) * self._usual * done[0])
+        self._is_alarmed = excess > 0 and self._usual is not None and spent > _SHOCK * self._usual * done[0]
+        self._purse.put(self._settings.overhead * spent + _ALARM * excess)
 
     def _view(self, recent: Sequence[int]) -> _View:
         statistics = self._monitor.statistics()
@@ -227,6 +249,9 @@ class Controller:
 
     def _decide(self, view: _View) -> _Alternative | None:
         """What to change to, if anything."""
+        if self._cooling and self._is_alarmed and self._usual is not None:
+            self._cooling = 0  # what it was like until now is what the change has brought
+            self._note_outcome(self._usual)
         if self._cooling:
             self._cooling -= 1
             if not self._cooling:
@@ -361,6 +386,8 @@ class Controller:
             "pending": None if self._pending is None else plan_to_json(self._pending, aliases),
             "streak": self._streak,
             "cooling": self._cooling,
+            "usual": self._usual,
+            "alarmed": self._is_alarmed,
             "held": self._is_held,
             "position": self.position,
             "changes": self.changes,
@@ -383,6 +410,7 @@ class Controller:
         self._reference = None if reference is None else _Reference(reference[0], statistics_from_json(reference[1]))
         self._pending = None if pending is None else plan_from_json(pending, query.aliases)
         self._streak, self._cooling, self._is_held = known["streak"], known["cooling"], known["held"]
+        self._usual, self._is_alarmed = known["usual"], known["alarmed"]
         self.position, self.changes = known["position"], known["changes"]
         self.decisions = [Decision.from_json(each) for each in known["decisions"]]
         return self

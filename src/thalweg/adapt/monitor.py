@@ -102,6 +102,14 @@ class Monitor:
         self._time = glimpse.time
         self._arrivals = [window.arrived for window in glimpse.windows]
 
+    def forget(self) -> None:
+        """The streams have changed: what was seen of them before says nothing about them now."""
+        self._arrived, self._elapsed = [0.0] * len(self._arrived), 0.0
+        self._held, self._looks = [0.0] * len(self._held), 0.0
+        for faded in (*(each for pairs in self._agreements for each in pairs.values()), *self._thetas):
+            faded.pairs = faded.satisfied = 0.0
+        self.forget_work()
+
     def forget_work(self) -> None:
         """Another plan: the work of the old one says nothing about it."""
         self._work = [0.0] * len(self._work)

@@ -18,6 +18,10 @@ class Purse:
     def put(self, amount: float) -> None:
         self.held = min(self.held + amount, self._most)
 
+    def give_back(self, most: float) -> None:
+        """Keep so much; the rest was meant for something that is over."""
+        self.held = min(self.held, most)
+
     def pay(self, price: float) -> None:
         self.held -= price
 

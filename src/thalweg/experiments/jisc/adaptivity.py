@@ -141,14 +141,19 @@ def stationary(sizes: Adapting, report: Report) -> tuple[list[Row], list[Claim]]
     for streams in sizes.streams:
         star = Star(streams)
         tables = star.tables(np.random.default_rng(SEED), 1, sizes.steady_seconds)
+        what = f"stationary, {streams} streams"
         contenders = {ADAPTIVE: _options(adaptive=True), INITIAL: _options(adaptive=False)}
-        if streams > 3:
-            text = _plan_of(star, 1, sizes.phase_seconds)
-            contenders["the plan of another phase"] = _options(adaptive=False, plan=text)
-        laps, changes = _race(star, tables, contenders, sizes.steady_rounds, report, f"stationary, {streams} streams")
+        laps, changes = _race(star, tables, contenders, sizes.steady_rounds, report, what)
+        if streams > 3:  # many times as slow: once is enough
+            other = {"the plan of another phase": _options(adaptive=False, plan=_plan_of(star, 1, sizes.phase_seconds))}
+            slow, unchanged = _race(star, tables, other, 1, report, what, warm_up=False)
+            laps, changes = laps | slow, changes | unchanged
         rows += _rows(STEADY, star, tables, laps, changes)
-        monitoring.append(laps[ADAPTIVE].median / laps[INITIAL].median)
-        behind.append(laps[ADAPTIVE].median / min(each.median for name, each in laps.items() if name != ADAPTIVE))
+        # A few per cent are less than laps differ by; what disturbs them only ever makes them slower.
+        monitoring.append(min(laps[ADAPTIVE].seconds) / min(laps[INITIAL].seconds))
+        behind.append(
+            min(laps[ADAPTIVE].seconds) / min(min(each.seconds) for name, each in laps.items() if name != ADAPTIVE)
+        )
     return rows, [
         at_most("stationary streams: adaptive / the best static plan, time per tuple", max(behind), 1.05),
         at_most("stationary streams: watching / not watching, time per tuple", max(monitoring), 1.02),
