@@ -89,6 +89,7 @@ def assemble(
     rare: set[Path] = set()
     if demands is not None:
         sequence += [demand.witness for demand in demands.demands]
+        sequence += demands.searches.values()
         rare = _looked_up(sequence[witnesses:])
         if filter_bits is None:
             rare |= {part for demand in demands.demands for part in _partners(demand, layouts) if part[1]}
@@ -196,6 +197,9 @@ class _FeedbackBuilder:
                 (number for _, place in kinds[i] for number in place), width=2
             )
             gaps[i, fb.O_CARRIERS], _ = self.lists.add(self._carriers(node))
+            gaps[i, fb.O_SEARCH] = -1
+            if node in self.demands.searches:
+                gaps[i, fb.O_SEARCH] = witnesses + len(demands) + list(self.demands.searches).index(node)
         is_told = (demands[:, fb.D_IS_FILTERED] > 0) | (demands[:, fb.D_STATE] >= 0)
         sites, places = self._sites(n + steps, nodes, kinds, is_told)
         filters = np.zeros((len(self.filters), fb.FILTER_FIELDS), np.int64)

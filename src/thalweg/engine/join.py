@@ -33,7 +33,7 @@ from thalweg.engine.memory import Memory
 from thalweg.engine.observations import Glimpse, StoreSize, WindowGlimpse, Work
 from thalweg.engine.thrift import PERIOD, SAMPLE, Habit, Promise, reconsidered, sleepers
 from thalweg.options import Feedback, Production
-from thalweg.plan.demand import find_demands, siblings
+from thalweg.plan.demand import find_demands, find_searches, siblings
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.program import Programs, Rank, compile_programs
 from thalweg.plan.sampling import spread
@@ -836,8 +836,9 @@ class JoinEngine:
         found = find_demands(plan, self.graph, programs, lattice, producers)
         # The rows of static relations come one relation after the other: what has no partner yet is not without one.
         sites = tuple(() if s in self._unchanging else each for s, each in enumerate(found.sites))
+        searches = find_searches(self.graph, programs) if self._nested_loops else {}
         return {
-            "demands": replace(found, sites=sites),
+            "demands": replace(found, sites=sites, searches=searches),
             "filter_bits": production.filter_bits,
             "unchanging": self._unchanging,
         }

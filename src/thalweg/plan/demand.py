@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 
 from thalweg.plan.join_graph import JoinGraph
@@ -84,10 +84,14 @@ _NOWHERE = Site(-1, sys.maxsize, 0, frozenset(), ())
 
 @dataclass(frozen=True, slots=True)
 class Demands:
-    """All demands of a plan, and per stream the sites in its program."""
+    """All demands of a plan, and per stream the sites in its program.
+
+    ``searches``: for kept states, how to find out whether a key has any entry, where it is dear to complete one.
+    """
 
     demands: tuple[Demand, ...] = ()
     sites: tuple[tuple[Site, ...], ...] = ()
+    searches: dict[Node, Program] = field(default_factory=dict)
 
     def gaps(self, node: Node) -> tuple[tuple[int, ...], ...]:
         """The different classes by which something can be missing in a state."""
@@ -113,6 +117,15 @@ def find_demands(
     [[(0, -1), (1, -1)], [(0, -1), (1, 0)], []]
     """
     return _Finder(plan, graph, programs, lattice, producers).find()
+
+
+def find_searches(graph: JoinGraph, programs: Programs) -> dict[Node, Program]:
+    """For every kept state with a key, how to look for a combination of base tuples with its values."""
+    return {
+        node: expand_leaves(graph, frozenset(key), sorted(node))
+        for node, key in sorted(programs.keys.items(), key=str)
+        if key
+    }
 
 
 def siblings(plan: Plan) -> dict[Node, Node]:

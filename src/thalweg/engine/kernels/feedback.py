@@ -107,9 +107,9 @@ L_SITES, L_SITE_COUNT, L_ASKED, L_ASKED_COUNT = range(4)
 PLACE_FIELDS = 4
 # Columns of Feedback.gaps, a row per state: its table; the tuple that left a gap everywhere; its kinds of gap, as
 # (classes, their number) in lists; for each class of its key, in lists: (class, stream, word of the component in an
-# entry, field of the tuple).
-O_TABLE, O_MASK, O_COUNT, O_ALL, O_KINDS, O_KIND_COUNT, O_CARRIERS = range(7)
-STATE_GAP_FIELDS = 7
+# entry, field of the tuple); the program that looks whether a key has any entry (-1: none is needed).
+O_TABLE, O_MASK, O_COUNT, O_ALL, O_KINDS, O_KIND_COUNT, O_CARRIERS, O_SEARCH = range(8)
+STATE_GAP_FIELDS = 8
 # Columns of Feedback.filters: a Bloom filter over some classes of a stream's window.
 F_STREAM, F_REGION, F_MASK, F_FIELDS, F_FIELD_COUNT, F_ADDED, F_MOST = range(7)
 FILTER_FIELDS = 7
@@ -294,7 +294,7 @@ def lacks(mem: Int64s, lists: Int64s, demands: Int64s, filters: Int64s, demand: 
     return False
 
 
-@inlined
+@jit
 def _witness(
     mem: Int64s,
     floats: Float64s,
@@ -380,7 +380,61 @@ def _witness(
     return NEVER
 
 
-@inlined
+@jit
+def is_void(
+    mem: Int64s,
+    floats: Float64s,
+    streams: Int64s,
+    paths: Int64s,
+    steps: Int64s,
+    programs: Int64s,
+    lists: Int64s,
+    thetas: Int64s,
+    integer_offsets: Int64s,
+    float_offsets: Float64s,
+    cursors: Int64s,
+    probed: Int64s,
+    latests: Int64s,
+    expiries: Int64s,
+    bound: Int64s,
+    code: Int64s,
+    counters: Int64s,
+    program: int,
+    source: int,
+    start: int,
+    count: int,
+    watermark: int,
+) -> bool:
+    """Whether a state's key, whose codes are those of the frame ``source``, has no entry."""
+    frame = code.shape[0] - 1
+    for i in range(start, start + count):
+        code[frame, lists[i]] = code[source, lists[i]]
+    until = _witness(
+        mem,
+        floats,
+        streams,
+        paths,
+        steps,
+        programs,
+        lists,
+        thetas,
+        integer_offsets,
+        float_offsets,
+        cursors,
+        probed,
+        latests,
+        expiries,
+        bound,
+        code,
+        counters,
+        program,
+        frame,
+        watermark,
+    )
+    return until <= watermark
+
+
+@jit
 def examine(
     mem: Int64s,
     floats: Float64s,

@@ -325,6 +325,31 @@ def run(
                         )
                     ):
                         is_void = _has_no_part(mem, streams, paths, steps, programs, lists, code, frame, n + target)
+                        if feedback is not None and not is_void and gaps[target, fb.O_SEARCH] >= 0:
+                            is_void = fb.is_void(
+                                mem,
+                                floats,
+                                streams,
+                                paths,
+                                steps,
+                                programs,
+                                lists,
+                                thetas,
+                                integer_offsets,
+                                float_offsets,
+                                cursors,
+                                probed,
+                                latests,
+                                expiries,
+                                bound,
+                                code,
+                                counters,
+                                gaps[target, fb.O_SEARCH],
+                                frame,
+                                states[target, N_KEY],
+                                states[target, N_KEY_COUNT],
+                                watermark,
+                            )
                         if feedback is not None and is_void:  # most keys are asked for once: it is not worth keeping
                             probed[frame, depth] = key
                             cursors[frame, depth] = -1

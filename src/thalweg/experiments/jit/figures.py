@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from thalweg.experiments.experiment import Claim, Report, Row, at_least, at_most, below, rounded
-from thalweg.experiments.jisc.driving import Laps, race
+from thalweg.experiments.jisc.driving import Lap, Laps, race
 from thalweg.experiments.jit.driving import (
     AUTO_HASH,
     CONTENDERS,
@@ -100,12 +101,20 @@ def title(family: Family, figure: Figure) -> str:
 
 
 def _measure(clique: Clique, sizes: Sizes, report: Report) -> Point:
-    end = sizes.end(clique)
-    course = Course(clique, clique.tuples(np.random.default_rng(SEED), end), end)
     peaks = {name: Peaks() for name in CONTENDERS}
-    laps = race(lambda name: course.drive(name, peaks[name]), list(CONTENDERS), 1, report, warm_up=False)
-    laps |= course.drive_side_by_side([contender.name for contender in HASH], sizes.rounds, report)
+    laps: dict[str, Laps] = {}
+    for contenders in (LOOPS, HASH):
+        names = [contender.name for contender in contenders]
+        end = sizes.end(clique, by_hash=contenders == HASH)
+        course = Course(clique, clique.tuples(np.random.default_rng(SEED), end), end)
+        laps |= race(partial(_drive, course, peaks), names, 1, report, warm_up=False)
+        if contenders == HASH:
+            laps |= course.drive_side_by_side(names, sizes.rounds, report)
     return {contender: Outcome(laps[name], peaks[name]) for name, contender in CONTENDERS.items()}
+
+
+def _drive(course: Course, peaks: Mapping[str, Peaks], name: str) -> Lap:
+    return course.drive(name, peaks[name])
 
 
 def _rows(part: str, clique: Clique, point: Point) -> list[Row]:
@@ -144,12 +153,17 @@ def _claims_of(family: Family, points: Mapping[Clique, Point]) -> list[Claim]:
 
 
 def _of_bushy_plans(defaults: Point) -> list[Claim]:
-    fewer = defaults[JIT_HASH].intermediate / defaults[PUSH_HASH].intermediate
+    fewer = {each: defaults[each].intermediate / defaults[PUSH_HASH].intermediate for each in (JIT_HASH, AUTO_HASH)}
     return [
         at_least("bushy defaults, nested loops: push / jit, candidates", _gain(defaults), 10),
-        at_most("bushy defaults, nested loops: jit / push, peak bytes of states", _state(defaults), 0.5),
+        at_most(
+            "bushy defaults, nested loops: jit / push, peak bytes of states and of what feedback remembers",
+            _state(defaults),
+            0.5,
+        ),
         below("bushy defaults, nested loops: jit / push, peak bytes in all", _memory(defaults), 1),
-        at_most("bushy defaults, hash: jit / push, intermediate results", fewer, 0.7),
+        at_most("bushy defaults, hash: jit / push, intermediate results", fewer[JIT_HASH], 0.7),
+        at_most("bushy defaults, hash: auto / push, intermediate results", fewer[AUTO_HASH], 0.7),
     ]
 
 
@@ -157,7 +171,9 @@ def _of_left_deep_plans(points: Sequence[Point]) -> list[Claim]:
     where = "left-deep plans, nested loops, in every point: jit / push"
     return [
         below(f"{where}, candidates", max(1 / _gain(point) for point in points), 1),
-        below(f"{where}, peak bytes of states", max(_state(point) for point in points), 1),
+        below(
+            f"{where}, peak bytes of states and of what feedback remembers", max(_state(point) for point in points), 1
+        ),
     ]
 
 
@@ -167,7 +183,8 @@ def _gain(point: Point) -> float:
 
 
 def _state(point: Point) -> float:
-    return point[JIT_LOOPS].peaks.state_bytes / point[PUSH_LOOPS].peaks.state_bytes
+    jit, push = point[JIT_LOOPS].peaks, point[PUSH_LOOPS].peaks
+    return (jit.state_bytes + jit.feedback_bytes) / push.state_bytes
 
 
 def _memory(point: Point) -> float:
