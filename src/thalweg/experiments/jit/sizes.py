@@ -99,6 +99,6 @@ def _ends(family: Family) -> Family:
 
 
 SIZES: dict[Scale, Sizes] = {
-    "quick": Sizes((_ends(BUSHY), _ends(LEFT_DEEP)), turns=3, hash_turns=16, rounds=4),
+    "quick": Sizes((_ends(BUSHY), _ends(LEFT_DEEP)), turns=3, hash_turns=40, rounds=3),
     "paper": Sizes((BUSHY, LEFT_DEEP), turns=None, hash_turns=None, rounds=5),
 }
