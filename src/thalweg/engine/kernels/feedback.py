@@ -32,7 +32,7 @@ from typing import NamedTuple
 
 from thalweg.engine.instants import FOREVER, NEVER
 from thalweg.engine.kernels.compiled import Float64s, Int64s, inlined, jit
-from thalweg.engine.kernels.hashing import find, hash_codes
+from thalweg.engine.kernels.hashing import find, hash_codes, hash_fields
 from thalweg.engine.kernels.predicates import code_of, theta_holds
 from thalweg.engine.kernels.states import sweep
 from thalweg.engine.kernels.tables import (
@@ -266,10 +266,7 @@ def _bits(key: int, mask: int) -> tuple[int, int]:
 @inlined
 def add_to_filter(mem: Int64s, lists: Int64s, filters: Int64s, row: int, word: int) -> None:
     """Take a tuple of the window into a filter."""
-    first = filters[row, F_FIELDS]
-    key = mem[word + lists[first]]
-    for i in range(first + 1, first + filters[row, F_FIELD_COUNT]):
-        key = ((key << 23) | ((key >> 41) & 0x7FFFFF)) ^ mem[word + lists[i]]
+    key = hash_fields(mem, word, lists, filters[row, F_FIELDS], filters[row, F_FIELD_COUNT])
     one, two = _bits(key, filters[row, F_MASK])
     region = filters[row, F_REGION]
     mem[region + (one >> 6)] |= 1 << (one & 63)
@@ -295,7 +292,7 @@ def lacks(mem: Int64s, lists: Int64s, demands: Int64s, filters: Int64s, demand: 
 
 
 @jit
-def _witness(
+def witness(
     mem: Int64s,
     floats: Float64s,
     streams: Int64s,
@@ -314,11 +311,19 @@ def _witness(
     code: Int64s,
     counters: Int64s,
     program: int,
-    frame: int,
+    source: int,
+    start: int,
+    count: int,
     watermark: int,
 ) -> int:
-    """Look for a combination of base tuples with the codes in a frame; until when it lasts, NEVER if there is none."""
-    first, count = programs[program, G_FIRST], programs[program, G_STEPS]
+    """Look for a combination of base tuples; until when it lasts, NEVER if there is none.
+
+    Given are the codes that the frame ``source`` has of the ``count`` classes that ``lists`` names from ``start`` on.
+    """
+    frame = code.shape[0] - 1
+    for i in range(start, start + count):
+        code[frame, lists[i]] = code[source, lists[i]]
+    first, last = programs[program, G_FIRST], programs[program, G_STEPS] - 1
     latests[frame, 0], expiries[frame, 0] = watermark, FOREVER
     depth, opens = 0, True
     until = FOREVER
@@ -371,67 +376,13 @@ def _witness(
         if rows > 0:
             until = watermark + 1  # it may be pushed out at any time
         latests[frame, depth + 1], expiries[frame, depth + 1] = reached, lasting
-        if depth + 1 == count:
+        if depth == last:
             return min(until, lasting)
         binds = steps[step, X_BINDS]
         for i in range(binds, binds + 3 * steps[step, X_BIND_COUNT], 3):
             code[frame, lists[i]] = code_of(mem, streams, bound, frame, lists[i + 1], lists[i + 2])
         depth += 1
     return NEVER
-
-
-@jit
-def is_void(
-    mem: Int64s,
-    floats: Float64s,
-    streams: Int64s,
-    paths: Int64s,
-    steps: Int64s,
-    programs: Int64s,
-    lists: Int64s,
-    thetas: Int64s,
-    integer_offsets: Int64s,
-    float_offsets: Float64s,
-    cursors: Int64s,
-    probed: Int64s,
-    latests: Int64s,
-    expiries: Int64s,
-    bound: Int64s,
-    code: Int64s,
-    counters: Int64s,
-    program: int,
-    source: int,
-    start: int,
-    count: int,
-    watermark: int,
-) -> bool:
-    """Whether a state's key, whose codes are those of the frame ``source``, has no entry."""
-    frame = code.shape[0] - 1
-    for i in range(start, start + count):
-        code[frame, lists[i]] = code[source, lists[i]]
-    until = _witness(
-        mem,
-        floats,
-        streams,
-        paths,
-        steps,
-        programs,
-        lists,
-        thetas,
-        integer_offsets,
-        float_offsets,
-        cursors,
-        probed,
-        latests,
-        expiries,
-        bound,
-        code,
-        counters,
-        program,
-        frame,
-        watermark,
-    )
-    return until <= watermark
 
 
 @jit
@@ -461,11 +412,7 @@ def examine(
     watermark: int,
 ) -> int:
     """Find out whether a demand for the values in frame 0 is met, and remember it at ``word``; the verdict."""
-    frame = code.shape[0] - 1
-    first = demands[demand, D_KEY]
-    for i in range(first, first + demands[demand, D_KEY_COUNT]):
-        code[frame, lists[i]] = code[0, lists[i]]
-    until = _witness(
+    until = witness(
         mem,
         floats,
         streams,
@@ -484,7 +431,9 @@ def examine(
         code,
         counters,
         demands[demand, D_PROGRAM],
-        frame,
+        0,
+        demands[demand, D_KEY],
+        demands[demand, D_KEY_COUNT],
         watermark,
     )
     tally[T_TESTS] += 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from thalweg.engine.kernels.compiled import Int64s, jit
+from thalweg.engine.kernels.compiled import Int64s, inlined, jit
 
 DIRECTORY_FIELDS = 2
 """A slot of a directory: the key, and a word that is 0 as long as the slot is free."""
@@ -22,6 +22,15 @@ def hash_codes(code: Int64s, frame: int, lists: Int64s, start: int, count: int) 
     key = code[frame, lists[start]]
     for i in range(start + 1, start + count):
         key = rotate(key) ^ code[frame, lists[i]]
+    return key
+
+
+@inlined
+def hash_fields(mem: Int64s, word: int, lists: Int64s, start: int, count: int) -> int:
+    """The same of the codes that a tuple has in the ``count`` fields that ``lists`` names from ``start`` on."""
+    key = mem[word + lists[start]]
+    for i in range(start + 1, start + count):
+        key = rotate(key) ^ mem[word + lists[i]]
     return key
 
 

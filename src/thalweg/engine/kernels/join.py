@@ -326,7 +326,7 @@ def run(
                     ):
                         is_void = _has_no_part(mem, streams, paths, steps, programs, lists, code, frame, n + target)
                         if feedback is not None and not is_void and gaps[target, fb.O_SEARCH] >= 0:
-                            is_void = fb.is_void(
+                            until = fb.witness(
                                 mem,
                                 floats,
                                 streams,
@@ -350,6 +350,7 @@ def run(
                                 states[target, N_KEY_COUNT],
                                 watermark,
                             )
+                            is_void = until <= watermark
                         if feedback is not None and is_void:  # most keys are asked for once: it is not worth keeping
                             probed[frame, depth] = key
                             cursors[frame, depth] = -1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from thalweg.engine.instants import FOREVER
 from thalweg.engine.kernels.compiled import Int64s, inlined, jit
-from thalweg.engine.kernels.hashing import rotate
+from thalweg.engine.kernels.hashing import hash_fields, rotate
 from thalweg.engine.kernels.tables import (
     ALIVE,
     COUNTED,
@@ -38,10 +38,7 @@ from thalweg.engine.kernels.tables import (
 @jit
 def link(mem: Int64s, paths: Int64s, lists: Int64s, path: int, word: int, sequence: int) -> None:
     """Put a base tuple at the head of its chain in one access path."""
-    fields = paths[path, P_FIELDS]
-    key = mem[word + lists[fields]]
-    for i in range(fields + 1, fields + paths[path, P_COUNT]):
-        key = rotate(key) ^ mem[word + lists[i]]
+    key = hash_fields(mem, word, lists, paths[path, P_FIELDS], paths[path, P_COUNT])
     head = paths[path, P_HEADS] + (key & paths[path, P_MASK]) * paths[path, P_SPAN]
     mem[word + paths[path, P_LINK]] = mem[head]
     mem[head] = sequence
@@ -107,10 +104,7 @@ def forget_newest(mem: Int64s, streams: Int64s, paths: Int64s, lists: Int64s, st
         return
     first = streams[stream, S_PATH]
     for path in range(first, first + streams[stream, S_PATHS]):
-        fields = paths[path, P_FIELDS]
-        key = mem[word + lists[fields]]
-        for i in range(fields + 1, fields + paths[path, P_COUNT]):
-            key = rotate(key) ^ mem[word + lists[i]]
+        key = hash_fields(mem, word, lists, paths[path, P_FIELDS], paths[path, P_COUNT])
         mem[paths[path, P_HEADS] + (key & paths[path, P_MASK]) * paths[path, P_SPAN]] = mem[word + paths[path, P_LINK]]
     streams[stream, S_NEXT] = sequence
     streams[stream, S_RENUMBERED] -= 1  # it has come all the same
