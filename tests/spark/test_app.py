@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
+from pyspark.sql.functions import lit
 
 import thalweg
 from tests.adapt.workloads import STAR, turning_star
@@ -287,3 +288,15 @@ def test_commands_from_before_a_query_are_not_for_it(spark: SparkSession, tmp_pa
     assert sum(sum(batch["late"].values()) for batch in batches) == 0
     assert sum(batch["results"] for batch in batches) == 18
     assert [batch["refused"] for batch in batches if batch["refused"]] != []
+
+
+def test_batches_are_measured_only_where_rows_may_be_huge_or_the_user_wants_it(spark: SparkSession) -> None:
+    limit = "spark.sql.execution.arrow.maxBytesPerBatch"
+    rate = spark.readStream.format("rate").load()
+    app = thalweg.App(spark).stream("numbers", rate, time="timestamp")
+    unmeasured = app.spark.conf.get(limit)
+    app.stream("pictures", rate.withColumn("picture", lit(b"")), time="timestamp")
+    assert int(app.spark.conf.get(limit)) < int(unmeasured) == 2**31 - 1
+    own = spark.newSession()
+    own.conf.set(limit, "12345")
+    assert thalweg.App(own).spark.conf.get(limit) == "12345"

@@ -38,7 +38,7 @@ from thalweg.spark.commands import new_command, now
 from thalweg.spark.compatibility import description
 from thalweg.spark.division import Division, divide
 from thalweg.spark.operator import EMITTED, BucketOperator
-from thalweg.spark.packing import MOMENT, PACKED, PASSES, Packer, T, hash_column, time_column, unpacker
+from thalweg.spark.packing import BATCH_ROWS, MOMENT, PACKED, PASSES, Packer, T, hash_column, time_column, unpacker
 from thalweg.spark.relations import Broadcasted, relation_blob
 from thalweg.spark.resident import Spec
 from thalweg.spark.session import local_session
@@ -47,6 +47,12 @@ _METRICS = "buckets"
 """The observed metric with the metrics of every bucket."""
 _OF_ONE_BUCKET = ("bucket", "watermark", "plan", "decisions", "history")
 """Metrics that do not add up."""
+
+_BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
+_ANY_BYTES, _FEW_BYTES = (1 << 31) - 1, 1 << 26
+"""Spark holds a batch that it hands to Python below a number of bytes by measuring it again after every row. That takes
+longer than all else that it does with a row of numbers. It does not measure where any number will do: where the
+rows of a batch are too few to exceed what Arrow can hold, unless they are huge."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +105,9 @@ class App:
                 )
         schema = to_arrow_schema(df.schema, timezone="UTC")
         self._streams[name] = _Stream(_moved(df, self.spark), schema, time, lateness)
+        is_unmeasured = self.spark.conf.get(_BATCH_BYTES) == str(_ANY_BYTES)
+        if is_unmeasured and df.isStreaming and any(map(_may_be_huge, schema.types)):
+            self.spark.conf.set(_BATCH_BYTES, str(_FEW_BYTES))
         return self
 
     def sql(self, cql: str, options: Options | Mapping[str, Any] | None = None) -> DataFrame:
@@ -413,14 +422,20 @@ def _own_session(spark: SparkSession) -> SparkSession:
             "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
         ),
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-        # Fewer, larger batches between Spark and Python.
-        "spark.sql.execution.arrow.maxRecordsPerBatch": str(1 << 17),
+        "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH_ROWS),
         # Expressions mean the same as in process: times in UTC, and what cannot be computed is NULL.
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.ansi.enabled": "false",
     }.items():
         clone.conf.set(name, value)
+    if clone.conf.get(_BATCH_BYTES, "1") == "1":  # not set: what the caller set stands
+        clone.conf.set(_BATCH_BYTES, str(_ANY_BYTES))
     return clone
+
+
+def _may_be_huge(kind: pa.DataType) -> bool:
+    """Whether values tend to be documents, pictures or long lists, of which a few thousand may not fit a batch."""
+    return any(is_such(kind) for is_such in (pa.types.is_nested, pa.types.is_binary, pa.types.is_large_binary))
 
 
 def _moved(df: DataFrame, session: SparkSession) -> DataFrame:

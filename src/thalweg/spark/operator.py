@@ -41,6 +41,9 @@ takes longer than anything that a small batch does with it. So there is one."""
 _IDLE_SECONDS = 600.0
 """How long a worker keeps the engine of a bucket that it is not asked for."""
 
+_FRAME_BYTES = 1 << 26
+"""Results that are handed to Spark at a time, about."""
+
 _kept: dict[tuple[str, int], tuple[Resident, float]] = {}
 
 
@@ -149,9 +152,23 @@ def _arriving(frames: Iterator[pd.DataFrame]) -> Arriving:
 
 
 def _emitted(bucket: int, outcome: Outcome) -> Iterator[pd.DataFrame]:
-    """A frame for each blob, because all blobs of a frame together may not have more than 2 GiB."""
-    bodies: list[bytes | None] = [*outcome.results] or [None]
-    for number, body in enumerate(bodies):
-        metrics = json.dumps(outcome.metrics) if number == 0 else None
-        frame = pd.DataFrame({"bucket": [bucket], "body": [body], "metrics": [metrics]})
+    """Frames of some blobs each, because all blobs of a frame together may not have more than 2 GiB."""
+    metrics: str | None = json.dumps(outcome.metrics)
+    for bodies in _in_frames(outcome.results):
+        texts = [metrics, *[None] * (len(bodies) - 1)]
+        frame = pd.DataFrame({"bucket": [bucket] * len(bodies), "body": bodies, "metrics": texts})
         yield frame.astype({"bucket": "int32"})
+        metrics = None
+
+
+def _in_frames(bodies: list[bytes]) -> Iterator[list[bytes | None]]:
+    """At least one frame, of at least one blob, if only of none."""
+    frame: list[bytes | None] = []
+    size = 0
+    for body in bodies:
+        if frame and size + len(body) > _FRAME_BYTES:
+            yield frame
+            frame, size = [], 0
+        frame.append(body)
+        size += len(body)
+    yield frame or [None]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 
 import numpy as np
 import pyarrow as pa
@@ -43,6 +44,12 @@ _PACKED = pa.schema(
 )
 _FLUSH_BYTES = 1 << 26
 """What a task holds, about, before it packs it; far below the 2 GiB that a column of blobs can take, with copies."""
+
+BATCH_ROWS = 1 << 13
+"""Rows that Spark hands to Python at a time, and blobs, too: it does not look at how large they are (see
+:func:`thalweg.spark.app.App.stream`)."""
+_BODY_BYTES = (1 << 31) // BATCH_ROWS // 4 * 3
+"""How large a blob is, about: so many that a batch of them stays below 2 GiB, and small for Java's collector."""
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -99,63 +106,69 @@ class Packer:
                 held.append(batch)
                 size += batch.nbytes
             if size >= _FLUSH_BYTES:
-                yield self._pack(pa.Table.from_batches(held), place)
-                held, size, place = [], 0, place + 1
+                packed = self._pack(pa.Table.from_batches(held), place)
+                yield packed
+                held, size, place = [], 0, place + packed.num_rows
         if held:
             yield self._pack(pa.Table.from_batches(held), place)
         task_done()
 
     def _pack(self, table: pa.Table, place: int) -> pa.RecordBatch:
-        """A row for each bucket; ``place`` orders the blobs of a stream as their rows came."""
+        """A row for each blob, and at least one for each bucket.
+
+        Places, from ``place`` on, order the blobs of a stream as their rows came.
+        """
         moment = pc.max(table.column(MOMENT)).as_py() if MOMENT in table.column_names else 0
         times = event_times(table, self.time)
         usable = _usable(times)
         bad = 0
-        rejected = None
+        rejected: list[bytes] = []
         if usable is not None:
             bad = len(times) - pc.sum(usable).as_py()
             if self.route_rejected:
-                rejected = blob(_conform(table.filter(pc.invert(usable)), self.schema))
+                rejected = blobs(_conform(table.filter(pc.invert(usable)), self.schema))
             table, times = table.filter(usable), times.filter(usable)
         newest = pc.max(times).as_py() if len(times) else NEVER
         if PASSES in table.column_names:
             # Not before: a row that can join nothing still says how late it is.
             table = table.filter(table.column(PASSES))
-        bodies = self._bodies(table)
-        count = len(self.bucket_keys)
-        first = [True] + [False] * (count - 1)
+        rows = []
+        for key, bodies in zip(self.bucket_keys, self._bodies(table), strict=True):
+            rows += [(key, body, refused) for body, refused in zip_longest(bodies, rejected)] or [(key, None, None)]
+            rejected = []  # the first bucket has them all
+        count = len(rows)
+        keys, blobs_in, blobs_out = zip(*rows, strict=True)
         return pa.record_batch(
             [
-                pa.array(self.bucket_keys, pa.int32()),
+                pa.array(keys, pa.int32()),
                 pa.array([self.stream] * count, pa.int32()),
-                pa.array([place] * count, pa.int64()),
-                pa.array(bodies, pa.binary()),
-                pa.array([rejected if is_first else None for is_first in first], pa.binary()),
+                pa.array(range(place, place + count), pa.int64()),
+                pa.array(blobs_in, pa.binary()),
+                pa.array(blobs_out, pa.binary()),
                 pa.array([newest] * count, pa.int64()),
                 pa.array([moment] * count, pa.int64()),
-                pa.array([bad if is_first else 0 for is_first in first], pa.int64()),
+                pa.array([bad, *[0] * (count - 1)], pa.int64()),
                 pa.nulls(count, pa.string()),
             ],
             schema=_PACKED,
         )
 
-    def _bodies(self, table: pa.Table) -> list[bytes | None]:
-        """The blob of each bucket; None where it gets no rows."""
+    def _bodies(self, table: pa.Table) -> list[list[bytes]]:
+        """The blobs of each bucket."""
         if not table.num_rows:
-            return [None] * len(self.bucket_keys)
+            return [[] for _ in self.bucket_keys]
         known = self.partitioning.known(self.stream)
         hashes = [table.column(hash_column(i)).to_numpy() for i in range(len(known))]
         table = _conform(table, self.schema)
         if self.partitioning.buckets == 1:
-            return [blob(table)]
+            return [blobs(table)]
         rows, buckets = self.partitioning.route(self.stream, hashes, table.num_rows)
         order = np.argsort(buckets.astype(np.uint16), kind="stable")
         ends = np.cumsum(np.bincount(buckets, minlength=self.partitioning.buckets))
         table = table.take(pa.array(rows[order])).combine_chunks()
         starts = np.concatenate([[0], ends[:-1]])
         return [
-            blob(table.slice(start, end - start)) if end > start else None
-            for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
+            blobs(table.slice(start, end - start)) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
         ]
 
 
@@ -175,6 +188,12 @@ def _conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
 def blob(table: pa.Table) -> bytes:
     """A table as bytes."""
     return bundle([table])
+
+
+def blobs(table: pa.Table) -> list[bytes]:
+    """A table as blobs that are neither too large nor empty."""
+    rows = max(1, table.num_rows * _BODY_BYTES // max(1, table.nbytes))
+    return [blob(table.slice(start, rows)) for start in range(0, table.num_rows, rows)]
 
 
 def bundle(tables: Iterable[pa.Table]) -> bytes:

@@ -44,16 +44,13 @@ from thalweg.planning import plan_for
 from thalweg.spark.chunks import Chunks, Log, times_of
 from thalweg.spark.commands import parse_command
 from thalweg.spark.compatibility import Description, obstacles
-from thalweg.spark.packing import blob, unblob
+from thalweg.spark.packing import blob, blobs, unblob
 from thalweg.spark.relations import Relations, rows_of_bucket
 from thalweg.spark.side_output import LATE, NO_TIME, KeptOut
 from thalweg.spark.watermarks import Watermarks
 
 FORMAT = 3
 """Of the record and the chunks; a checkpoint of another format is refused."""
-
-_PART_BYTES = 1 << 26
-"""How large a blob of results is, about."""
 
 PHASES = ("decode", "probe", "emit", "log", "adapt", "rebuild")
 
@@ -336,7 +333,7 @@ class Resident:
             with clock("adapt"):
                 decisions = self._adapt(self._controller)
         with clock("emit"):
-            results = [blob(part) for table in answers for part in _in_parts(table)]
+            results = [body for table in answers for body in blobs(table)]
         with clock("log"):
             self._chunks.add(self._batch, tables, watermark, log)
             self._chunks.tidy(self.bucket, watermark, log)
@@ -514,13 +511,6 @@ def attend(
     if directory is not None:
         write_image(directory, resident.bucket, resident.token)
     return resident, outcome
-
-
-def _in_parts(table: pa.Table) -> Iterator[pa.Table]:
-    """A table in parts that are well below what a blob can hold."""
-    rows = max(1, table.num_rows * _PART_BYTES // max(1, table.nbytes))
-    for start in range(0, table.num_rows, rows):
-        yield table.slice(start, rows)
 
 
 class _Clock:

@@ -8,8 +8,13 @@ from functools import reduce
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-FLOOR_SETTINGS = {"spark.sql.execution.arrow.maxRecordsPerBatch": str(1 << 17)}
-"""Large batches between Spark and Python, as Thalweg has them."""
+from thalweg.spark.packing import BATCH_ROWS
+
+FLOOR_SETTINGS = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH_ROWS),
+    "spark.sql.execution.arrow.maxBytesPerBatch": str((1 << 31) - 1),
+}
+"""What is handed to Python at a time, as Thalweg has it: Spark does not measure a batch after every row."""
 
 
 def floor(frames: Mapping[str, DataFrame], partitions: int) -> DataFrame:
