@@ -19,6 +19,8 @@ _SMALL_CHUNK = 1 << 16
 """Rows that are worth merging however few are held: copying them takes about a millisecond."""
 _LARGE_CHUNKS = 8
 """A merged chunk is at most this part of what is held: chunks are forgotten as a whole."""
+_WORTH_UNITING = 2
+"""Chunks with at most so many rows for each that is asked for are united first: that costs less than to ask each."""
 
 
 class Rows(Protocol):
@@ -143,15 +145,23 @@ class Payload:
         """The values of a column in these rows; of a dictionary column, what its codes stand for."""
         if not len(rows):
             return pa.array([], self._schema.field(column).type)
+        oldest, newest = np.searchsorted(self._firsts, [rows.min(), rows.max()], side="right").tolist()
+        chunks = self._chunks[oldest - 1 : newest]
+        if len(chunks) == 1:
+            return _gather(chunks[0], column, rows)
+        if sum(chunk.count for chunk in chunks) <= _WORTH_UNITING * len(rows):
+            return _gather(self._merged(chunks, [column]), column, rows)
+        return self._scattered(column, rows)
+
+    def _scattered(self, column: str, rows: Int64s) -> pa.Array:
+        """Few rows of many: those of one chunk after the other, and then back in order."""
         places = np.searchsorted(self._firsts, rows, side="right") - 1
-        if (places == places[0]).all():
-            return self._gather(self._chunks[places[0]], column, rows)
         order = np.argsort(places.astype(np.int16), kind="stable")  # 16 bits are sorted in linear time
         rows, places = rows[order], places[order]
         starts = np.flatnonzero(np.diff(places, prepend=places[0] - 1))
         ends = [*starts[1:].tolist(), len(rows)]
         parts = [
-            self._gather(self._chunks[places[start]], column, rows[start:end])
+            _gather(self._chunks[places[start]], column, rows[start:end])
             for start, end in zip(starts, ends, strict=True)
         ]
         back = np.empty(len(rows), np.int64)
@@ -162,11 +172,6 @@ class Payload:
         """Have every chunk in a file of this directory; those that are there already cost nothing."""
         for chunk in self._chunks:
             chunk.keep_in(directory)
-
-    def _gather(self, chunk: _Chunk, column: str, rows: Int64s) -> pa.Array:
-        held, places = chunk.table.column(column), pa.array(chunk.places(rows))
-        # Arrow leaves a column in several arrays if its texts are too long for one.
-        return held.chunk(0).take(places) if held.num_chunks == 1 else held.take(places).combine_chunks()
 
     def _place(self, chunks: list[_Chunk]) -> None:
         self._chunks = chunks
@@ -183,9 +188,11 @@ class Payload:
         if start < len(self._chunks) - 1:
             self._place([*self._chunks[:start], self._merged(self._chunks[start:])])
 
-    def _merged(self, chunks: Sequence[_Chunk]) -> _Chunk:
+    def _merged(self, chunks: Sequence[_Chunk], columns: Sequence[str] | None = None) -> _Chunk:
+        """Chunks in one piece: all columns, or these."""
         first, end, count = chunks[0].first, chunks[-1].end, sum(chunk.count for chunk in chunks)
-        table = pa.concat_tables([chunk.table.select(self._schema.names) for chunk in chunks]).combine_chunks()
+        names = self._schema.names if columns is None else columns
+        table = pa.concat_tables([chunk.table.select(names) for chunk in chunks]).combine_chunks()
         if count < end - first:
             table = table.append_column(_NUMBER, pa.array(np.concatenate([chunk.numbers for chunk in chunks])))
         return _Chunk(first, end, count, table)
@@ -198,6 +205,12 @@ class Payload:
     def _files(self, files: Sequence[tuple[int, int, int, Path]]) -> None:
         mapped = {chunk.path: chunk for chunk in self._chunks if chunk.path is not None}
         self._place([mapped.get(file[-1]) or _Chunk(*file[:-1], path=file[-1]) for file in files])
+
+
+def _gather(chunk: _Chunk, column: str, rows: Int64s) -> pa.Array:
+    held, places = chunk.table.column(column), pa.array(chunk.places(rows))
+    # Arrow leaves a column in several arrays if its texts are too long for one.
+    return held.chunk(0).take(places) if held.num_chunks == 1 else held.take(places).combine_chunks()
 
 
 def _tolerable(held: int) -> int:
