@@ -53,4 +53,14 @@ def test_results_go_to_spark_in_frames_that_are_not_too_large(monkeypatch: pytes
 
 def test_a_batch_without_results_still_tells_its_metrics() -> None:
     (frame,) = _emitted(7, Outcome(batch=0, results=[], kept_out=[], record="", metrics={"a": 1}))
-    assert frame.to_dict("records") == [{"bucket": 7, "body": None, "metrics": '{"a": 1}'}]
+    row = frame[["bucket", "body", "metrics"]].to_dict("records")
+    assert row == [{"bucket": 7, "body": None, "metrics": '{"a": 1}'}]
+
+
+def test_what_spark_adds_up_is_told_once() -> None:
+    metrics = {"results": 2, "state_bytes": 2**60 + 1, "savings": {"suspensions": 3}}
+    (frame,) = _emitted(7, Outcome(batch=0, results=[b"x", b"y"], kept_out=[], record="", metrics=metrics))
+    assert frame[["results", "state_bytes", "suspensions", "probes"]].values.tolist() == [
+        [2, 2**60 + 1, 3, 0],
+        [0, 0, 0, 0],
+    ]

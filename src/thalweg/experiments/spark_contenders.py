@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,16 @@ from pyspark.sql import DataFrame, SparkSession
 
 from thalweg.experiments import answers
 from thalweg.experiments.answers import Ids
-from thalweg.experiments.micro_batches import Metrics, MicroBatches, Run, check_results, check_rows, no_metrics, run
+from thalweg.experiments.micro_batches import (
+    WARM_UP,
+    Metrics,
+    MicroBatches,
+    Run,
+    check_results,
+    check_rows,
+    no_metrics,
+    run,
+)
 from thalweg.experiments.peers import spark_chain, spark_floor
 from thalweg.options import Options
 from thalweg.spark.app import App
@@ -37,14 +46,14 @@ class Contender:
     metrics: Metrics = no_metrics
     joins: bool = True
 
-    def timed(self, files: MicroBatches, triggers: int) -> Run:
+    def timed(self, files: MicroBatches, triggers: int, warm_up: int = WARM_UP) -> Run:
         """Run, drop the answer, and see that the rows and the number of results were right."""
         with tempfile.TemporaryDirectory(prefix="thalweg-bench-") as scratch:
             self._clear()
             found = run(self.query(files, triggers), self.metrics, Path(scratch), "noop")
         check_rows(self.name, found, files, triggers)
         check_results(self.name, found, files.results(triggers) if self.joins else sum(files.rows(triggers)))
-        return found
+        return replace(found, warm_up=warm_up)
 
     def restarted(self, files: MicroBatches, triggers: int) -> tuple[Run, Run]:
         """Run over the first so many triggers, and then over the others from its checkpoint, in a new run."""

@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,6 @@ from pyspark.sql.types import StringType, StructField, StructType
 from thalweg import cql as language
 from thalweg.cql.query import Query, StreamRef
 from thalweg.engine.expressions import ColumnKey, plain_column
-from thalweg.engine.feedback import Savings
 from thalweg.engine.results import TIME
 from thalweg.errors import InputError, OptionError, QueryError, ThalwegError
 from thalweg.options import Options
@@ -37,7 +36,7 @@ from thalweg.spark.buckets import bucket_keys, default_buckets
 from thalweg.spark.commands import new_command, now
 from thalweg.spark.compatibility import description
 from thalweg.spark.division import Division, divide
-from thalweg.spark.operator import EMITTED, BucketOperator
+from thalweg.spark.operator import EMITTED, SAVED, TOTALS, BucketOperator
 from thalweg.spark.packing import BATCH_ROWS, MOMENT, PACKED, PASSES, Packer, T, hash_column, time_column, unpacker
 from thalweg.spark.relations import Broadcasted, relation_blob
 from thalweg.spark.resident import Spec
@@ -374,14 +373,8 @@ def _microseconds(time: Column, kind: pa.DataType) -> Column:
 
 def _observed(*, saves: bool) -> list[Column]:
     """The totals of a batch, and the metrics of every bucket; ``saves``: also what feedback saved."""
-
-    def total(path: str) -> Column:
-        return F.sum(F.get_json_object("metrics", f"$.{path}").cast("bigint")).alias(path.rpartition(".")[2])
-
-    totals = ["results", "state_tuples", "state_entries", "state_bytes", "probes", "completions", "rebuilds"]
-    if saves:
-        totals += [f"savings.{each.name}" for each in fields(Savings)]
-    return [*map(total, totals), F.collect_list("metrics").alias(_METRICS)]
+    totals = (F.sum(name).alias(name) for name in (*TOTALS, *(SAVED if saves else ())))
+    return [*totals, F.collect_list("metrics").alias(_METRICS)]
 
 
 def _add_up(buckets: list[dict[str, Any]]) -> dict[str, Any]:

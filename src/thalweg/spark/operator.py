@@ -11,12 +11,14 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
+from thalweg.engine.feedback import Savings
 from thalweg.engine.instants import NEVER
 from thalweg.errors import ThalwegError
 from thalweg.spark.buckets import bucket_keys
@@ -28,8 +30,10 @@ from thalweg.spark.workers import task_done
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import MapState, TimerValues
 
-EMITTED = "bucket INT, body BINARY, metrics STRING"
-"""What the operator emits: blobs of results, and metrics."""
+TOTALS = ("results", "state_tuples", "state_entries", "state_bytes", "probes", "completions", "rebuilds")
+SAVED = tuple(each.name for each in fields(Savings))
+EMITTED = ", ".join(["bucket INT, body BINARY, metrics STRING", *(f"{name} BIGINT" for name in (*TOTALS, *SAVED))])
+"""What the operator emits: blobs of results, all metrics as a text, and those that Spark adds up, also as numbers."""
 
 # A schema as text would be sent to the JVM to be parsed, in every task anew.
 _KEY = StructType([StructField("batch", LongType()), StructField("home", IntegerType())])
@@ -41,6 +45,8 @@ takes longer than anything that a small batch does with it. So there is one."""
 _IDLE_SECONDS = 600.0
 """How long a worker keeps the engine of a bucket that it is not asked for."""
 
+_NOTHING: dict[str, Any] = {"metrics": None} | dict.fromkeys((*TOTALS, *SAVED), 0)
+_TYPES = {"bucket": "int32"} | dict.fromkeys((*TOTALS, *SAVED), "int64")
 _FRAME_BYTES = 1 << 26
 """Results that are handed to Spark at a time, about."""
 
@@ -153,12 +159,14 @@ def _arriving(frames: Iterator[pd.DataFrame]) -> Arriving:
 
 def _emitted(bucket: int, outcome: Outcome) -> Iterator[pd.DataFrame]:
     """Frames of some blobs each, because all blobs of a frame together may not have more than 2 GiB."""
-    metrics: str | None = json.dumps(outcome.metrics)
+    numbers = {name: outcome.metrics.get(name, 0) for name in TOTALS}
+    numbers |= {name: outcome.metrics.get("savings", {}).get(name, 0) for name in SAVED}
+    told: dict[str, Any] = {"metrics": json.dumps(outcome.metrics), **numbers}
     for bodies in _in_frames(outcome.results):
-        texts = [metrics, *[None] * (len(bodies) - 1)]
-        frame = pd.DataFrame({"bucket": [bucket] * len(bodies), "body": bodies, "metrics": texts})
-        yield frame.astype({"bucket": "int32"})
-        metrics = None
+        others = len(bodies) - 1
+        frame = pd.DataFrame({"bucket": [bucket] * len(bodies), "body": bodies})
+        yield frame.assign(**{name: [value, *[_NOTHING[name]] * others] for name, value in told.items()}).astype(_TYPES)
+        told = _NOTHING
 
 
 def _in_frames(bodies: list[bytes]) -> Iterator[list[bytes | None]]:
