@@ -121,7 +121,7 @@ SIZES: dict[Scale, Sizes] = {
         check_rows=4_000,
         check_triggers=20,
         loads=(
-            Load(400_000, {FLOOR: 9, THALWEG: 9, ROCKSDB_STORE: 1, DEFAULT_STORE: 1}, {FLOOR: 50, THALWEG: 30}),
+            Load(400_000, {FLOOR: 9, THALWEG: 9, ROCKSDB_STORE: 1, DEFAULT_STORE: 1}, {FLOOR: 60, THALWEG: 60}),
             Load(2_000_000, {FLOOR: 5, THALWEG: 5, DEFAULT_STORE: 1}, {FLOOR: 10, THALWEG: 10}),
         ),
         tiny=Load(400, dict.fromkeys(_EVERYONE, 9), dict.fromkeys(_EVERYONE, 20)),
