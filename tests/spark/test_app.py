@@ -107,6 +107,22 @@ def test_late_and_timeless_rows_are_counted_and_kept(spark: SparkSession, tmp_pa
         running.app().late_rows("b")
 
 
+@pytest.mark.parametrize("late_rows", ["count", "table"])
+def test_rows_that_fail_a_selection_may_be_late_too(spark: SparkSession, tmp_path: Path, late_rows: str) -> None:
+    first = pa.table({"ts": at(10, 11), "k": [1, 2]})
+    rest = pa.table({"ts": at(3, 4, 5, 12, None), "k": [1, -1, -2, -3, -4]})
+    write_stream(tmp_path / "in" / "a", [first, rest])
+    write_stream(tmp_path / "in" / "b", [first, pa.table({"ts": at(12), "k": [2]})])
+    text = "SELECT a.k FROM a [RANGE 5 SECONDS], b [RANGE 5 SECONDS] WHERE a.k = b.k AND a.k > 0"
+    running = FileRun(spark, tmp_path, text)
+    batches = running.run({"late_rows": late_rows, "buckets": 2})
+    assert [batch["late"] for batch in batches] == [{}, {"0": 3}]
+    assert [batch["bad"] for batch in batches] == [{}, {"0": 1}]
+    if late_rows == "table":
+        kept = running.app().late_rows("a").orderBy("k").collect()
+        assert [(row.k, row.reason) for row in kept] == [(-4, "no event time"), (-2, "late"), (-1, "late"), (1, "late")]
+
+
 def test_a_silent_stream_is_not_waited_for_beyond_its_timeout(spark: SparkSession, tmp_path: Path) -> None:
     a = [pa.table({"ts": at(10 * i, 10 * i + 1), "k": [1, 1]}) for i in range(3)]
     write_stream(tmp_path / "in" / "a", a)

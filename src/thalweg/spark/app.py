@@ -270,7 +270,7 @@ class App:
             time=time,
             partitioning=partitioning,
             bucket_keys=keys,
-            route_rejected=options.late_rows == "table",
+            keeps_rejected=options.late_rows == "table",
         )
         return known.frame.select(*columns).mapInArrow(packer.__call__, PACKED)
 

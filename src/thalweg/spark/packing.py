@@ -57,7 +57,7 @@ def event_times(table: pa.Table, column: str) -> pa.ChunkedArray:
     return table.column(column).cast(pa.int64())
 
 
-def _usable(times: pa.ChunkedArray) -> pa.ChunkedArray | None:
+def usable(times: pa.ChunkedArray) -> pa.ChunkedArray | None:
     """Which of these are event times: neither missing nor out of reach; None: all are."""
     ends = pc.min_max(times).as_py()
     if not times.null_count and (not len(times) or max(ends["max"], -ends["min"]) <= GREATEST_TIME):
@@ -80,7 +80,8 @@ class Packer:
         time: the one with the event time.
         partitioning: the way of rows to buckets.
         bucket_keys: by what number Spark knows each bucket.
-        route_rejected: whether rows without an event time are handed on (to the first bucket), or only counted.
+        keeps_rejected: whether rows that can join nothing are wanted: those without an event time, and those that
+            fail a selection and are late. Else they are only counted.
 
     """
 
@@ -89,7 +90,7 @@ class Packer:
     time: str
     partitioning: Partitioning
     bucket_keys: tuple[int, ...]
-    route_rejected: bool
+    keeps_rejected: bool
 
     def __call__(self, batches: Batches) -> Batches:
         held: list[pa.RecordBatch] = []
@@ -106,34 +107,44 @@ class Packer:
         task_done()
 
     def _pack(self, table: pa.Table, place: int) -> pa.RecordBatch:
-        """A row for each bucket; ``place`` orders the blobs of a stream as their rows came."""
+        """A row for each bucket; ``place`` orders the blobs of a stream as their rows came.
+
+        Rows that can join nothing go to one bucket, any: all know which rows with an event time are late.
+        """
         moment = pc.max(table.column(MOMENT)).as_py() if MOMENT in table.column_names else 0
         times = event_times(table, self.time)
-        usable = _usable(times)
+        has_time = usable(times)
         bad = 0
-        rejected = None
-        if usable is not None:
-            bad = len(times) - pc.sum(usable).as_py()
-            if self.route_rejected:
-                rejected = blob(_conform(table.filter(pc.invert(usable)), self.schema))
-            table, times = table.filter(usable), times.filter(usable)
+        rejected = []
+        if has_time is not None:
+            bad = len(times) - pc.sum(has_time).as_py()
+            if self.keeps_rejected:
+                rejected.append(_conform(table.filter(pc.invert(has_time)), self.schema))
+            table, times = table.filter(has_time), times.filter(has_time)
         newest = pc.max(times).as_py() if len(times) else NEVER
         if PASSES in table.column_names:
-            # Not before: a row that can join nothing still says how late it is.
-            table = table.filter(table.column(PASSES))
+            # Not before: a row that can join nothing still says how far time has come, and may be late.
+            passes = table.column(PASSES)
+            fails = pc.invert(passes)
+            if self.keeps_rejected:
+                rejected.append(_conform(table.filter(fails), self.schema))
+            else:
+                rejected.append(pa.table({self.time: times.filter(fails)}))
+            table = table.filter(passes)
         bodies = self._bodies(table)
         count = len(self.bucket_keys)
-        first = [True] + [False] * (count - 1)
+        chosen = [bucket == (place >> 32) % count for bucket in range(count)]
+        rest = blob(pa.concat_tables(rejected)) if any(part.num_rows for part in rejected) else None
         return pa.record_batch(
             [
                 pa.array(self.bucket_keys, pa.int32()),
                 pa.array([self.stream] * count, pa.int32()),
                 pa.array([place] * count, pa.int64()),
                 pa.array(bodies, pa.binary()),
-                pa.array([rejected if is_first else None for is_first in first], pa.binary()),
+                pa.array([rest if is_chosen else None for is_chosen in chosen], pa.binary()),
                 pa.array([newest] * count, pa.int64()),
                 pa.array([moment] * count, pa.int64()),
-                pa.array([bad if is_first else 0 for is_first in first], pa.int64()),
+                pa.array([bad if is_chosen else 0 for is_chosen in chosen], pa.int64()),
                 pa.nulls(count, pa.string()),
             ],
             schema=_PACKED,
