@@ -228,6 +228,29 @@ def test_a_restart_that_cannot_be_says_why(spark: SparkSession, tmp_path: Path) 
         FileRun(spark, tmp_path, JOIN.replace("a [RANGE 5", "a [RANGE 6")).run({"buckets": 2})
 
 
+def test_streams_that_change_places_are_refused_and_leave_the_checkpoint_as_it_was(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    for name, value in (("a", 1), ("b", 2)):
+        parts = [pa.table({"ts": at(i), "k": [1], "v": [10 * i + value]}) for i in range(2)]
+        write_stream(tmp_path / "in" / name, parts)
+    text = "SELECT a.v AS av, b.v AS bv FROM b [RANGE 1 SECOND], a [RANGE 1 SECOND] WHERE a.k = b.k"
+    FileRun(spark, tmp_path, text).run()
+    for name, value in (("a", 21), ("b", 22)):
+        write_stream(tmp_path / "in" / name, [*parts, pa.table({"ts": at(2), "k": [1], "v": [value]})])
+    swapped = text.replace("b [RANGE 1 SECOND], a [RANGE 1 SECOND]", "a [RANGE 1 SECOND], b [RANGE 1 SECOND]")
+    with pytest.raises(StreamingQueryException, match="it joined b, a and now joins a, b"):
+        FileRun(spark, tmp_path, swapped).run()
+    running = FileRun(spark, tmp_path, text)
+    running.run()
+    answer = running.answer(pa.schema([("av", pa.int64()), ("bv", pa.int64())]))
+    assert sorted(answer.to_pylist(), key=lambda row: row["av"]) == [
+        {"av": 1, "bv": 2},
+        {"av": 11, "bv": 12},
+        {"av": 21, "bv": 22},
+    ]
+
+
 def test_mistakes_are_named(spark: SparkSession, tmp_path: Path) -> None:
     two_streams(tmp_path)
     app = FileRun(spark, tmp_path, JOIN).app()

@@ -191,7 +191,7 @@ class App:
         keys = bucket_keys(partitioning.buckets)
         packed = [
             self._packed(division, stream, ref.time, partitioning, keys, options)
-            for stream, ref in enumerate(query.streams)
+            for stream, ref in sorted(enumerate(query.streams), key=_source_order)
             if ref.time is not None
         ]
         packed.append(control.commands(self.spark, self.directory / "control", keys))
@@ -334,6 +334,16 @@ def _check_times(name: str, df: DataFrame, time: str | None, lateness: str | Non
         raise InputError(f"stream '{name}' has no column '{time}' to take its event time from. {columns}")
     if lateness is not None:
         interval_option("lateness", lateness)
+
+
+def _source_order(numbered: tuple[int, StreamRef]) -> tuple[str, int]:
+    """How sources are ordered in Spark's plan: not as in FROM, for a checkpoint knows them by their number alone.
+
+    A query whose streams have changed places is refused by its first batch. By then Spark has asked the sources for
+    new rows, and has written down under their numbers what there is.
+    """
+    position, ref = numbered
+    return ref.stream, position
 
 
 def _names(inside: StreamRef, known: _Stream) -> dict[ColumnKey, str]:

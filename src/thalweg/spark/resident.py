@@ -50,8 +50,8 @@ from thalweg.spark.relations import Relations, rows_of_bucket
 from thalweg.spark.side_output import LATE, NO_TIME, KeptOut
 from thalweg.spark.watermarks import Watermarks
 
-FORMAT = 3
-"""Of the record and the chunks; a checkpoint of another format is refused."""
+FORMAT = 4
+"""Of the record, the chunks and the order of sources; a checkpoint of another format is refused."""
 
 _PART_BYTES = 1 << 26
 """How large a blob of results is, about."""
