@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 import thalweg
 from tests.adapt.workloads import STAR, turning_star
 from tests.spark.runs import FileRun, cut, write_stream
-from thalweg.errors import BindError, InputError, OptionError
+from thalweg.errors import BindError, CheckpointError, InputError, OptionError
 
 SECOND = 1_000_000
 
@@ -228,9 +228,7 @@ def test_a_restart_that_cannot_be_says_why(spark: SparkSession, tmp_path: Path) 
         FileRun(spark, tmp_path, JOIN.replace("a [RANGE 5", "a [RANGE 6")).run({"buckets": 2})
 
 
-def test_streams_that_change_places_are_refused_and_leave_the_checkpoint_as_it_was(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_other_streams_are_refused_and_leave_the_checkpoint_as_it_was(spark: SparkSession, tmp_path: Path) -> None:
     for name, value in (("a", 1), ("b", 2)):
         parts = [pa.table({"ts": at(i), "k": [1], "v": [10 * i + value]}) for i in range(2)]
         write_stream(tmp_path / "in" / name, parts)
@@ -249,6 +247,12 @@ def test_streams_that_change_places_are_refused_and_leave_the_checkpoint_as_it_w
         {"av": 11, "bv": 12},
         {"av": 21, "bv": 22},
     ]
+    write_stream(tmp_path / "in" / "c", parts)
+    before = sorted(path for path in (tmp_path / "checkpoint").rglob("*"))
+    other = "SELECT a.v AS av, c.v AS bv FROM c [RANGE 1 SECOND], a [RANGE 1 SECOND] WHERE a.k = c.k"
+    with pytest.raises(CheckpointError, match="it read the streams a, b and would now read a, c"):
+        FileRun(spark, tmp_path, other).run()
+    assert sorted(path for path in (tmp_path / "checkpoint").rglob("*")) == before
 
 
 def test_mistakes_are_named(spark: SparkSession, tmp_path: Path) -> None:

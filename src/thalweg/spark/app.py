@@ -33,6 +33,7 @@ from thalweg.plan.partitioning import Coordinate, Partitioning, choose_partition
 from thalweg.plan.statistics import Statistics
 from thalweg.planning import adaptivity, interval_option, plan_for
 from thalweg.spark import control, side_output, sql
+from thalweg.spark.answer import Answer
 from thalweg.spark.buckets import bucket_keys, default_buckets
 from thalweg.spark.commands import new_command, now
 from thalweg.spark.compatibility import description
@@ -189,9 +190,10 @@ class App:
         plan_for(query, Statistics.default(query), options.plan, options.states)  # what is wrong with it is said now
         partitioning = self._partitioning(query, options)
         keys = bucket_keys(partitioning.buckets)
+        sources = sorted(enumerate(query.streams), key=_source_order)
         packed = [
             self._packed(division, stream, ref.time, partitioning, keys, options)
-            for stream, ref in sorted(enumerate(query.streams), key=_source_order)
+            for stream, ref in sources
             if ref.time is not None
         ]
         packed.append(control.commands(self.spark, self.directory / "control", keys))
@@ -228,7 +230,8 @@ class App:
             )
             .observe(f"thalweg_{query.name}", *_observed(saves=options.feedback is not None and query.kind == "join"))
         )
-        return self._answer(division, emitted)
+        moving = [ref.stream for _, ref in sources if not ref.is_static]
+        return Answer(self._answer(division, emitted), query.name, moving)
 
     def _relations(self, division: Division, partitioning: Partitioning) -> dict[int, bytes]:
         """The static relations of a query, read now, as blobs."""
