@@ -88,7 +88,7 @@ def test_metrics_tell_what_a_batch_did(spark: SparkSession, tmp_path: Path) -> N
     assert batches[-1]["plans"] == ["a b"]
     assert batches[-1]["state_tuples"] > 0
     assert sum(batch["rebuilds"] for batch in batches) == 0
-    assert set(batches[-1]["seconds"]) == {"decode", "probe", "emit", "log", "adapt", "rebuild"}
+    assert set(batches[-1]["seconds"]) == {"decode", "probe", "complete", "emit", "log", "adapt", "rebuild"}
 
 
 def test_late_and_timeless_rows_are_counted_and_kept(spark: SparkSession, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ int64 words (:mod:`thalweg.engine.layout`) and results leave as row numbers.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
@@ -152,6 +153,7 @@ class JoinEngine:
         self._habit = Habit()
         self._sleepers: tuple[Node, ...] = ()
         self._unstored = 0
+        self.seconds = 0.0
         self._come = np.zeros(n, np.int64)
         for stream, layout in enumerate(self.layouts):
             self._streams[stream, k.S_PREFIX] = layout.width
@@ -261,8 +263,9 @@ class JoinEngine:
 
     def _run(self, limit: int, *, straight: bool) -> tuple[int, int]:
         """The kernel for the programs at hand; (what it stopped for, which store)."""
+        started = time.perf_counter()
         if straight:
-            return run_straight(
+            stopped = run_straight(
                 self._memory.words,
                 self._streams,
                 self._path_rows,
@@ -276,7 +279,10 @@ class JoinEngine:
                 self._timed,
                 limit,
             )
-        return join_kernels.run(*self._machine, limit, self._eddy, self._feedback)
+        else:
+            stopped = join_kernels.run(*self._machine, limit, self._eddy, self._feedback)
+        self.seconds += time.perf_counter() - started
+        return stopped
 
     @property
     def _machine(
@@ -1101,7 +1107,9 @@ class JoinEngine:
             self._renew_keys(index, max(slots, 4 << (int(row[k.N_LIVE]) + len(codes)).bit_length()))
         done = 0
         while True:
+            started = time.perf_counter()
             stop, store, done = join_kernels.complete(*self._machine, index, codes, done, self._feedback)
+            self.seconds += time.perf_counter() - started
             if stop == k.FINISHED:
                 return
             self._make_room_in(stop, store)

@@ -56,7 +56,7 @@ FORMAT = 4
 _PART_BYTES = 1 << 26
 """How large a blob of results is, about."""
 
-PHASES = ("decode", "probe", "emit", "log", "adapt", "rebuild")
+PHASES = ("decode", "probe", "complete", "emit", "log", "adapt", "rebuild")
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,9 +331,14 @@ class Resident:
             self._marks.hear(stream, newest, moment)
         self._marks.advance(now)
         watermark = self._watermark
+        work, ran = self.bucket.work, self.bucket.seconds
         with clock("probe"):
             self._take(tables, watermark)
             answers = list(self._answers(watermark))
+        # Probes complete the keys that they find absent; what that took is estimated, not measured.
+        completing = (self.bucket.seconds - ran) * self.bucket.work.completing_share(work)
+        self._seconds["probe"] -= completing
+        self._seconds["complete"] += completing
         decisions = []
         if self._controller is not None:
             with clock("adapt"):
