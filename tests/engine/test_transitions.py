@@ -81,6 +81,28 @@ def test_a_transition_does_no_work() -> None:
     assert 1 <= feeder.joiner.work.completions <= 2  # that key of UTS, and of UT below it if S has it
 
 
+@pytest.mark.parametrize("partners", [1, 50], ids=["in one go", "stopping for room"])
+def test_the_work_of_completing_is_counted(partners: int) -> None:
+    """R's one tuple looks up STU; all else is done to complete it, and TU below."""
+    query = rstu(width=1000)
+    feeder = Feeder(query, JoinEngine(query, pipeline(OLD)))
+    feeder.feed([(stream, i, 7) for i in range(partners) for stream in "TU"])
+    feeder.feed([("S", partners, 7)])
+    before = feeder.joiner.work
+    assert before.completing_probes == before.completing_stored == 0
+    feeder.joiner.transition(pipeline("((U T) S) R"))
+    feeder.feed([("R", partners, 7)])
+    work = feeder.joiner.work
+    assert work.results == partners**2
+    assert work.completions == 2
+    assert work.completing_probes == work.probes - before.probes - 1
+    assert work.completing_candidates == work.candidates - before.candidates - partners**2
+    assert work.completing_stored == work.stored - before.stored == 2 * partners**2
+    assert 0.5 < work.completing_share(before) < 1
+    feeder.feed([("R", partners, 7)])
+    assert feeder.joiner.work.completing_share(work) == 0
+
+
 def test_states_become_complete() -> None:
     """All keys are asked for sooner or later; when few are left, those are completed at once (JISC 4.3)."""
     query = rstu(width=2000)

@@ -185,7 +185,7 @@ def _hashes(query: Query, stream: int, coordinate: Coordinate, table: pa.Table) 
 def _packer(stream: int, ref: StreamRef, event_time: str, partitioning: Partitioning) -> Packer:
     time = time_column(event_time, ref.schema.field(event_time).type)
     schema = pa.schema([*([pa.field(T, pa.int64())] if time == T else []), *ref.schema])
-    return Packer(stream, schema, time, partitioning, tuple(range(partitioning.buckets)), route_rejected=False)
+    return Packer(stream, schema, time, partitioning, tuple(range(partitioning.buckets)), keeps_rejected=False)
 
 
 def simulated_spec(

@@ -16,7 +16,7 @@ from pyspark.sql.functions import lit
 import thalweg
 from tests.adapt.workloads import STAR, turning_star
 from tests.spark.runs import FileRun, cut, write_stream
-from thalweg.errors import BindError, InputError, OptionError
+from thalweg.errors import BindError, CheckpointError, InputError, OptionError
 
 SECOND = 1_000_000
 
@@ -89,7 +89,7 @@ def test_metrics_tell_what_a_batch_did(spark: SparkSession, tmp_path: Path) -> N
     assert batches[-1]["plans"] == ["a b"]
     assert batches[-1]["state_tuples"] > 0
     assert sum(batch["rebuilds"] for batch in batches) == 0
-    assert set(batches[-1]["seconds"]) == {"decode", "probe", "emit", "log", "adapt", "rebuild"}
+    assert set(batches[-1]["seconds"]) == {"decode", "probe", "complete", "emit", "log", "adapt", "rebuild"}
 
 
 def test_late_and_timeless_rows_are_counted_and_kept(spark: SparkSession, tmp_path: Path) -> None:
@@ -106,6 +106,22 @@ def test_late_and_timeless_rows_are_counted_and_kept(spark: SparkSession, tmp_pa
     assert [(row.k, row.reason) for row in kept] == [(1, "late"), (3, "no event time")]
     with pytest.raises(InputError, match="no rows of 'b' were kept out"):
         running.app().late_rows("b")
+
+
+@pytest.mark.parametrize("late_rows", ["count", "table"])
+def test_rows_that_fail_a_selection_may_be_late_too(spark: SparkSession, tmp_path: Path, late_rows: str) -> None:
+    first = pa.table({"ts": at(10, 11), "k": [1, 2]})
+    rest = pa.table({"ts": at(3, 4, 5, 12, None), "k": [1, -1, -2, -3, -4]})
+    write_stream(tmp_path / "in" / "a", [first, rest])
+    write_stream(tmp_path / "in" / "b", [first, pa.table({"ts": at(12), "k": [2]})])
+    text = "SELECT a.k FROM a [RANGE 5 SECONDS], b [RANGE 5 SECONDS] WHERE a.k = b.k AND a.k > 0"
+    running = FileRun(spark, tmp_path, text)
+    batches = running.run({"late_rows": late_rows, "buckets": 2})
+    assert [batch["late"] for batch in batches] == [{}, {"0": 3}]
+    assert [batch["bad"] for batch in batches] == [{}, {"0": 1}]
+    if late_rows == "table":
+        kept = running.app().late_rows("a").orderBy("k").collect()
+        assert [(row.k, row.reason) for row in kept] == [(-4, "no event time"), (-2, "late"), (-1, "late"), (1, "late")]
 
 
 def test_a_silent_stream_is_not_waited_for_beyond_its_timeout(spark: SparkSession, tmp_path: Path) -> None:
@@ -211,6 +227,33 @@ def test_a_restart_that_cannot_be_says_why(spark: SparkSession, tmp_path: Path) 
     write_stream(tmp_path / "in" / "a", [pa.table({"ts": at(40), "k": [1], "v": [1]})] * 4)
     with pytest.raises(StreamingQueryException, match="the window of a grew from 5 seconds to 6 seconds"):
         FileRun(spark, tmp_path, JOIN.replace("a [RANGE 5", "a [RANGE 6")).run({"buckets": 2})
+
+
+def test_other_streams_are_refused_and_leave_the_checkpoint_as_it_was(spark: SparkSession, tmp_path: Path) -> None:
+    for name, value in (("a", 1), ("b", 2)):
+        parts = [pa.table({"ts": at(i), "k": [1], "v": [10 * i + value]}) for i in range(2)]
+        write_stream(tmp_path / "in" / name, parts)
+    text = "SELECT a.v AS av, b.v AS bv FROM b [RANGE 1 SECOND], a [RANGE 1 SECOND] WHERE a.k = b.k"
+    FileRun(spark, tmp_path, text).run()
+    for name, value in (("a", 21), ("b", 22)):
+        write_stream(tmp_path / "in" / name, [*parts, pa.table({"ts": at(2), "k": [1], "v": [value]})])
+    swapped = text.replace("b [RANGE 1 SECOND], a [RANGE 1 SECOND]", "a [RANGE 1 SECOND], b [RANGE 1 SECOND]")
+    with pytest.raises(StreamingQueryException, match="it joined b, a and now joins a, b"):
+        FileRun(spark, tmp_path, swapped).run()
+    running = FileRun(spark, tmp_path, text)
+    running.run()
+    answer = running.answer(pa.schema([("av", pa.int64()), ("bv", pa.int64())]))
+    assert sorted(answer.to_pylist(), key=lambda row: row["av"]) == [
+        {"av": 1, "bv": 2},
+        {"av": 11, "bv": 12},
+        {"av": 21, "bv": 22},
+    ]
+    write_stream(tmp_path / "in" / "c", parts)
+    before = sorted(path for path in (tmp_path / "checkpoint").rglob("*"))
+    other = "SELECT a.v AS av, c.v AS bv FROM c [RANGE 1 SECOND], a [RANGE 1 SECOND] WHERE a.k = c.k"
+    with pytest.raises(CheckpointError, match="it read the streams a, b and would now read a, c"):
+        FileRun(spark, tmp_path, other).run()
+    assert sorted(path for path in (tmp_path / "checkpoint").rglob("*")) == before
 
 
 def test_mistakes_are_named(spark: SparkSession, tmp_path: Path) -> None:

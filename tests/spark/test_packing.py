@@ -8,7 +8,7 @@ import pytest
 from thalweg.cql import Source, bind
 from thalweg.plan.partitioning import choose_partitioning
 from thalweg.spark.operator import _emitted
-from thalweg.spark.packing import Packer, T, unblob
+from thalweg.spark.packing import PASSES, Packer, T, unblob
 from thalweg.spark.resident import Outcome
 
 SCHEMA = pa.schema([(T, pa.int64()), ("ts", pa.int64())])
@@ -17,7 +17,7 @@ SCHEMA = pa.schema([(T, pa.int64()), ("ts", pa.int64())])
 def test_times_that_no_window_can_reach_are_bad() -> None:
     times = [5, None, 2**61, -(2**61), 7]
     query = bind("SELECT ts FROM a [RANGE 5 SECONDS]", {"a": Source(pa.schema([("ts", pa.int64())]), "ts")})[0]
-    packer = Packer(0, SCHEMA, T, choose_partitioning(query, 1), (0,), route_rejected=True)
+    packer = Packer(0, SCHEMA, T, choose_partitioning(query, 1), (0,), keeps_rejected=True)
     column = pa.array(times, pa.int64())
     (packed,) = packer(iter([pa.record_batch([column, column], schema=SCHEMA)]))
     (row,) = packed.to_pylist()
@@ -29,7 +29,7 @@ def test_times_that_no_window_can_reach_are_bad() -> None:
 def test_no_blob_is_large_and_their_places_order_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("thalweg.spark.packing._BODY_BYTES", 64)
     query = bind("SELECT ts FROM a [RANGE 5 SECONDS]", {"a": Source(pa.schema([("ts", pa.int64())]), "ts")})[0]
-    packer = Packer(0, SCHEMA, T, choose_partitioning(query, 1), (0,), route_rejected=True)
+    packer = Packer(0, SCHEMA, T, choose_partitioning(query, 1), (0,), keeps_rejected=True)
     times = [*range(10), *[None] * 5]
     column = pa.array(times, pa.int64())
     (packed,) = packer(iter([pa.record_batch([column, column], schema=SCHEMA)]))
@@ -64,3 +64,22 @@ def test_what_spark_adds_up_is_told_once() -> None:
         [2, 2**60 + 1, 3, 0],
         [0, 0, 0, 0],
     ]
+
+
+@pytest.mark.parametrize("keeps_rejected", [True, False])
+def test_rows_that_fail_a_selection_still_say_when_they_are_from(keeps_rejected: bool) -> None:
+    query = bind("SELECT ts FROM a [RANGE 5 SECONDS]", {"a": Source(pa.schema([("ts", pa.int64())]), "ts")})[0]
+    packer = Packer(0, SCHEMA, T, choose_partitioning(query, 1), (0,), keeps_rejected)
+    column = pa.array([5, None, 9, 7], pa.int64())
+    passes = pa.array([True, True, False, False])
+    (packed,) = packer(
+        iter([pa.record_batch([column, column, passes], schema=SCHEMA.append(pa.field(PASSES, pa.bool_())))])
+    )
+    rows = packed.to_pylist()
+    assert [(row["bad"], row["newest"]) for row in rows] == ([(1, 9), (0, 9)] if keeps_rejected else [(1, 9)])
+    assert [unblob(row["body"])["ts"].to_pylist() for row in rows if row["body"]] == [[5]]
+    rejected = [unblob(row["rejected"]) for row in rows]
+    if keeps_rejected:
+        assert [part["ts"].to_pylist() for part in rejected] == [[None], [9, 7]]
+    else:
+        assert [part.to_pydict() for part in rejected] == [{T: [9, 7]}]

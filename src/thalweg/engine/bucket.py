@@ -73,6 +73,10 @@ class Bucket(Protocol):
         """Work done so far."""
 
     @property
+    def seconds(self) -> float:
+        """How long kernels have joined so far, in this process; 0 where nothing is ever completed."""
+
+    @property
     def savings(self) -> Savings | None:
         """What feedback saved so far; None if joins give none here."""
 

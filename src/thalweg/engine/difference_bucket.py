@@ -106,6 +106,10 @@ class DifferenceBucket:
         return Work(self._tuples, self._tuples, 0, 0, 0, self._results)
 
     @property
+    def seconds(self) -> float:
+        return 0.0
+
+    @property
     def savings(self) -> None:
         return None
 

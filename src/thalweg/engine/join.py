@@ -8,17 +8,19 @@ int64 words (:mod:`thalweg.engine.layout`) and results leave as row numbers.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from thalweg.cql.query import Query
 from thalweg.engine import feedback as feedback_tables
-from thalweg.engine.assembly import Assembly, Path, assemble, theta_tables
+from thalweg.engine.assembly import Assembly, assemble, theta_tables
 from thalweg.engine.feedback import Savings
-from thalweg.engine.instants import FOREVER, NEVER
+from thalweg.engine.frames import new_frames
+from thalweg.engine.instants import FOREVER
 from thalweg.engine.kernels import feedback as fb
 from thalweg.engine.kernels import join as join_kernels
 from thalweg.engine.kernels import states as state_kernels
@@ -28,15 +30,12 @@ from thalweg.engine.kernels.compiled import Float64s, Int64s
 from thalweg.engine.kernels.eddy import Eddy
 from thalweg.engine.kernels.hashing import DIRECTORY_FIELDS
 from thalweg.engine.kernels.straight import run_straight
-from thalweg.engine.layout import StreamLayout, layouts, row_numbers
-from thalweg.engine.memory import Memory
-from thalweg.engine.observations import Glimpse, StoreSize, WindowGlimpse, Work
+from thalweg.engine.observations import Work
+from thalweg.engine.states import KeptStates
 from thalweg.engine.thrift import PERIOD, SAMPLE, Habit, Promise, reconsidered, sleepers
 from thalweg.options import Feedback, Production
 from thalweg.plan.demand import find_demands, find_searches, siblings
-from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.program import Programs, Rank, compile_programs
-from thalweg.plan.sampling import spread
 from thalweg.plan.transition import without_a_key
 from thalweg.plan.tree import Node, Plan
 
@@ -55,20 +54,7 @@ Completion = Literal["jisc", "jisc_printed", "moving_state"]
 """How the states of a new plan get the entries that they lack; see :mod:`thalweg.engine.migration`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Heads:
-    """The hash heads of all access paths by one key: for each hash, one head per stream."""
-
-    start: int
-    mask: int
-    streams: tuple[int, ...]
-
-    @property
-    def words(self) -> int:
-        return (self.mask + 1) * len(self.streams)
-
-
-class JoinEngine:
+class JoinEngine(KeptStates):
     """Runs one query's joins under a plan that may change between any two tuples.
 
     Calls come in this order, over and over: :meth:`offer` new tuples, :meth:`advance` through
@@ -125,12 +111,9 @@ class JoinEngine:
         production: Production | Feedback = "push",
         nested_loops: bool = False,
     ) -> None:
-        self.graph = JoinGraph.of(query)
-        self.layouts: tuple[StreamLayout, ...] = layouts(query)
-        self._memory = Memory()
+        super().__init__(query, _FIRST_CAPACITY)
         n = len(self.layouts)
         self._thetas = theta_tables(query.thetas, self.layouts)
-        self._streams = np.zeros((n, k.STREAM_FIELDS), np.int64)
         self._horizon = FOREVER
         self._timed = timed
         self._completion = completion
@@ -139,11 +122,6 @@ class JoinEngine:
         self._unchanging = frozenset(i for i, ref in enumerate(query.streams) if ref.is_static)
         self._nested_loops = nested_loops
         self._straight = False
-        self._partitions = [0] * n
-        self._links: list[dict[tuple[int, ...], int]] = [{} for _ in range(n)]
-        self._heads: dict[tuple[int, ...], Heads] = {}
-        self._frames = _frames(n, len(query.classes), 0)
-        self._frames.registers[k.R_WATERMARK] = NEVER
         self._inbox = k.Inbox(np.zeros(0, np.int64), np.zeros((n, 2), np.int64))
         self._output = np.empty((n + 2, _OUTPUT_BLOCK), np.int64)
         self._deaths = np.empty((0, 3), np.int64)
@@ -152,14 +130,8 @@ class JoinEngine:
         self._habit = Habit()
         self._sleepers: tuple[Node, ...] = ()
         self._unstored = 0
+        self.seconds = 0.0
         self._come = np.zeros(n, np.int64)
-        for stream, layout in enumerate(self.layouts):
-            self._streams[stream, k.S_PREFIX] = layout.width
-            self._streams[stream, k.S_LIFETIME] = layout.lifetime
-            self._streams[stream, k.S_ROWS] = layout.rows
-            self._streams[stream, k.S_MASK] = _FIRST_CAPACITY - 1
-        self._assembly: Assembly = assemble(Programs((), {}, {}, {}), self.layouts)
-        self._states = np.zeros((0, k.STATE_FIELDS), np.int64)
         self._assembled: Assembly | None = None
         self._passes_over = False
         self.transition(plan, rank)
@@ -261,8 +233,9 @@ class JoinEngine:
 
     def _run(self, limit: int, *, straight: bool) -> tuple[int, int]:
         """The kernel for the programs at hand; (what it stopped for, which store)."""
+        started = time.perf_counter()
         if straight:
-            return run_straight(
+            stopped = run_straight(
                 self._memory.words,
                 self._streams,
                 self._path_rows,
@@ -276,7 +249,10 @@ class JoinEngine:
                 self._timed,
                 limit,
             )
-        return join_kernels.run(*self._machine, limit, self._eddy, self._feedback)
+        else:
+            stopped = join_kernels.run(*self._machine, limit, self._eddy, self._feedback)
+        self.seconds += time.perf_counter() - started
+        return stopped
 
     @property
     def _machine(
@@ -318,18 +294,6 @@ class JoinEngine:
         """What feedback did."""
         return Savings.of(self._tally, self._feedback, self._unstored + self._unstored_bytes())
 
-    def held(self, stream: int) -> int:
-        """How many tuples a base window holds, those among them that died in its middle included."""
-        return int(self._streams[stream, k.S_NEXT] - self._streams[stream, k.S_OLDEST])
-
-    def rows(self, stream: int) -> Int64s:
-        """The row numbers of the tuples in a base window."""
-        row = self._streams[stream]
-        tuples = self._window(stream)[np.arange(row[k.S_OLDEST], row[k.S_NEXT]) & row[k.S_MASK]]
-        if row[k.S_ROWS]:
-            tuples = tuples[tuples[:, self.layouts[stream].width + k.ALIVE] != k.DEAD]
-        return row_numbers(tuples[:, k.ROW])
-
     def unprocessed(self) -> tuple[list[Int64s], int | None]:
         """Per stream, the offered tuples that were not taken yet; and the watermark they were offered with."""
         parts = []
@@ -337,70 +301,14 @@ class JoinEngine:
             parts.append(self._inbox.tuples[at:end].reshape(-1, layout.width))
         return parts, None if self._horizon == FOREVER else self._horizon
 
-    @property
-    def watermark(self) -> int:
-        """No tuple before this time is to come, as far as those taken so far tell."""
-        return int(self._frames.registers[k.R_WATERMARK])
-
-    def first_rows(self) -> list[int]:
-        """Per stream, the row number of the tuple that came first of those held; a great number if none is."""
-        window_kernels.purge(self._memory.words, self._streams, self.watermark)
-        rows = []
-        for stream, row in enumerate(self._streams):
-            first = self._window(stream)[row[[k.S_OLDEST]] & row[k.S_MASK], k.ROW]
-            rows.append(int(row_numbers(first)[0]) if self.held(stream) else np.iinfo(np.int64).max)
-        return rows
-
     def count_before(self, rows: Int64s) -> int:
         """How many tuples, and entries of states that hold one, have a lesser row number than their stream's here."""
         return state_kernels.count_before(self._memory.words, self._tables, rows, self.watermark)
-
-    def glimpse(self, most: int) -> Glimpse:
-        """A look at up to ``most`` tuples of every base window: it takes the same time whatever they hold."""
-        time = self.watermark
-        windows = []
-        for stream, layout in enumerate(self.layouts):
-            row = self._streams[stream]
-            oldest, following = int(row[k.S_OLDEST]), int(row[k.S_NEXT])
-            words = self._window(stream)[spread(oldest, following, most) & int(row[k.S_MASK])]
-            joining = words[:, k.ROW] >= 0
-            if layout.rows:
-                joining &= words[:, layout.width + k.ALIVE] == k.JOINING
-            elif layout.lifetime < FOREVER:
-                joining &= words[:, k.T] > time - layout.lifetime
-            taken = words[joining, : layout.width]
-            held = (following - oldest) * len(taken) / max(1, len(words))
-            windows.append(WindowGlimpse(taken, held, following - int(row[k.S_RENUMBERED])))
-        return Glimpse(time, tuple(windows))
-
-    def sizes(self) -> list[StoreSize]:
-        """What every base window and kept state holds."""
-        sizes = []
-        for stream in range(len(self.layouts)):
-            size = 8 * self._window_words(stream)
-            sizes.append(StoreSize(frozenset((stream,)), self.held(stream), None, size))
-        for index, node in enumerate(self._nodes):
-            self._sweep(index)
-            row = self._states[index]
-            live = None if row[k.N_COMPLETE] == k.COMPLETE else int(row[k.N_LIVE])
-            sizes.append(StoreSize(node, int(row[k.N_COUNT]), live, 8 * self._state_words(index)))
-        return sizes
 
     @property
     def bytes_used(self) -> int:
         """The memory of windows, states, and what feedback remembers."""
         return 8 * self._words_used()
-
-    def _window_words(self, stream: int) -> int:
-        row = self._streams[stream]
-        words = (int(row[k.S_MASK]) + 1) * int(row[k.S_STRIDE])
-        words += sum(self._heads[key].mask + 1 for key in self._links[stream])
-        return words + self._partitions[stream] * k.PARTITION_FIELDS
-
-    def _state_words(self, index: int) -> int:
-        row = self._states[index]
-        words = int(row[k.N_CAPACITY]) * (int(row[k.N_STRIDE]) + 2)
-        return words + (int(row[k.N_DIRECTORY_MASK]) + 1) * DIRECTORY_FIELDS
 
     # -- Plans --------------------------------------------------------------------------
 
@@ -494,9 +402,11 @@ class JoinEngine:
             row[[k.N_COMPONENTS, k.N_COMPONENT_COUNT]] = components
             row[[k.N_KEY, k.N_KEY_COUNT]] = keys
             row[[k.N_ROWS, k.N_ROWS_COUNT]] = rows
+        self._path_rows = np.zeros((max(1, len(self._paths)), k.PATH_FIELDS), np.int64)
+        self._build_tables()
         self._install_paths()
         states, classes = len(self._states), self._frames.code.shape[1]
-        self._frames = _frames(len(self.layouts), classes, states, self._frames.registers)
+        self._frames = new_frames(len(self.layouts), classes, states, self._frames.registers)
 
     @property
     def _goal(self) -> Assembly | None:
@@ -545,73 +455,6 @@ class JoinEngine:
     def _unburied(self, deaths: Int64s) -> None:
         self._deaths = deaths
 
-    @property
-    def _nodes(self) -> tuple[Node, ...]:
-        return self._assembly.nodes
-
-    @property
-    def _paths(self) -> tuple[Path, ...]:
-        return self._assembly.paths
-
-    def _key_classes(self, index: int) -> tuple[int, ...]:
-        start, count = self._assembly.keys[index]
-        return tuple(int(c) for c in self._assembly.lists[start : start + count])
-
-    def _install_paths(self) -> None:
-        """Give every access path of the new programs its link field and hash heads.
-
-        Paths by the same classes share a region of heads, in which those of one key are
-        neighbours. What the old programs used in the same way stays as it is.
-        """
-        paths = self._assembly.paths
-        self._path_rows = np.zeros((max(1, len(paths)), k.PATH_FIELDS), np.int64)
-        self._build_tables()
-        for stream, layout in enumerate(self.layouts):
-            mine = [key for owner, key in paths if owner == stream]
-            links = {key: link for key, link in self._links[stream].items() if key in mine}
-            free = iter(sorted(set(range(len(mine))) - set(links.values())))
-            links |= {key: next(free) for key in mine if key not in links}
-            self._links[stream] = links
-            row = self._streams[stream]
-            row[k.S_PATH] = next((i for i, (owner, _) in enumerate(paths) if owner == stream), 0)
-            row[k.S_PATHS] = len(mine)
-            stride = layout.first_link + max([0, *links.values()]) + 1
-            if row[k.S_STRIDE] < stride:
-                self._relocate(stream, int(row[k.S_MASK]) + 1, stride)
-        for i, (stream, key) in enumerate(paths):
-            layout = self.layouts[stream]
-            self._path_rows[i, k.P_LINK] = layout.first_link + self._links[stream][key]
-            self._path_rows[i, [k.P_FIELDS, k.P_COUNT]] = self._assembly.path_fields[i]
-        old, self._heads = self._heads, {}
-        for key in dict.fromkeys(key for _, key in paths):
-            streams = tuple(stream for stream, other in paths if other == key)
-            kept = old.pop(key, None)
-            if kept is not None and kept.streams == streams:
-                self._heads[key] = kept
-                self._place_heads(key)
-            else:
-                if kept is not None:
-                    self._memory.free(kept.start, kept.words)
-                self._allocate_heads(key, streams)
-        for dropped in old.values():
-            self._memory.free(dropped.start, dropped.words)
-
-    def _allocate_heads(self, key: tuple[int, ...], streams: tuple[int, ...]) -> None:
-        """Hash heads for the paths by ``key``: four times as many as the largest window has room for, or as many."""
-        mask = int(self._streams[list(streams), k.S_MASK].max())
-        if key not in self._assembly.rare:
-            mask = 4 * mask + 3
-        self._heads[key] = Heads(self._memory.allocate((mask + 1) * len(streams)), mask, streams)
-        self._place_heads(key)
-        for stream in streams:
-            window_kernels.relink_path(self._memory.words, self._tables, stream, self._paths.index((stream, key)))
-
-    def _place_heads(self, key: tuple[int, ...]) -> None:
-        heads = self._heads[key]
-        for i, stream in enumerate(heads.streams):
-            row = self._path_rows[self._paths.index((stream, key))]
-            row[[k.P_HEADS, k.P_SPAN, k.P_MASK]] = heads.start + i, len(heads.streams), heads.mask
-
     def _build_tables(self) -> None:
         self._tables = k.Tables(
             self._streams,
@@ -622,90 +465,6 @@ class JoinEngine:
             self._assembly.lists,
             *self._thetas,
         )
-
-    # -- Base windows -------------------------------------------------------------------
-
-    def _window(self, stream: int) -> Int64s:
-        row = self._streams[stream]
-        capacity, stride = int(row[k.S_MASK]) + 1, int(row[k.S_STRIDE])
-        return self._memory.words[row[k.S_REGION] : row[k.S_REGION] + capacity * stride].reshape(capacity, stride)
-
-    def _relocate(self, stream: int, capacity: int, stride: int) -> None:
-        """Move a base window to a region of another size; its access paths are built separately."""
-        row = self._streams[stream]
-        old_start, old_stride, old_mask = int(row[k.S_REGION]), int(row[k.S_STRIDE]), int(row[k.S_MASK])
-        region = self._memory.allocate(capacity * stride)
-        held = np.arange(row[k.S_OLDEST], row[k.S_NEXT])
-        kept = min(stride, old_stride)
-        tuples = self._window(stream)[held & old_mask, :kept]
-        row[k.S_REGION], row[k.S_STRIDE], row[k.S_MASK] = region, stride, capacity - 1
-        self._window(stream)[held & (capacity - 1), :kept] = tuples
-        if old_stride:
-            self._memory.free(old_start, (old_mask + 1) * old_stride)
-
-    def _index(self, stream: int) -> None:
-        """Build the access paths of a window anew after it moved; with more hash heads if it outgrew them."""
-        for key in self._links[stream]:
-            heads = self._heads[key]
-            if heads.mask < self._streams[stream, k.S_MASK]:
-                self._memory.free(heads.start, heads.words)
-                self._allocate_heads(key, heads.streams)
-            else:
-                window_kernels.relink_path(self._memory.words, self._tables, stream, self._paths.index((stream, key)))
-
-    def _widen(self, stream: int) -> None:
-        """Make room in a base window: drop what died in its middle, or double it."""
-        row = self._streams[stream]
-        capacity = int(row[k.S_MASK]) + 1
-        if row[k.S_ROWS] and 2 * self._count_alive(stream) <= capacity:
-            self._renumber(stream)
-        else:
-            self._relocate(stream, 2 * capacity, int(row[k.S_STRIDE]))
-        self._index(stream)
-
-    def _count_alive(self, stream: int) -> int:
-        row = self._streams[stream]
-        held = np.arange(row[k.S_OLDEST], row[k.S_NEXT]) & row[k.S_MASK]
-        return int((self._window(stream)[held, self.layouts[stream].width + k.ALIVE] != k.DEAD).sum())
-
-    def _renumber(self, stream: int) -> None:
-        """Close the gaps that dead tuples left in a partitioned ROWS window.
-
-        One silent partition would otherwise hold on to everything that came after its tuples.
-        """
-        holding = [i for i, node in enumerate(self._nodes) if stream in node]
-        for index in holding:
-            self._sweep(index)
-        row = self._streams[stream]
-        window = self._window(stream)
-        held = np.arange(row[k.S_OLDEST], row[k.S_NEXT])
-        alive = held[window[held & row[k.S_MASK], self.layouts[stream].width + k.ALIVE] != k.DEAD]
-        tuples = window[alive & row[k.S_MASK]]
-        first = int(row[k.S_NEXT])
-        renumbered = np.arange(first, first + len(alive))
-        window[renumbered & row[k.S_MASK]] = tuples
-        row[k.S_OLDEST], row[k.S_NEXT] = first, first + len(alive)
-        row[k.S_RENUMBERED] += len(alive)
-        window_kernels.rejoin_partitions(self._memory.words, self._tables, stream, self._partitions[stream])
-        for index in holding:
-            component = k.COMPONENTS + sorted(self._nodes[index]).index(stream)
-            entries = self._entries(index)
-            entries[:, component] = renumbered[np.searchsorted(alive, entries[:, component])]
-
-    def _reserve_partitions(self, stream: int, count: int) -> None:
-        have = self._partitions[stream]
-        if count <= have:
-            return
-        row = self._streams[stream]
-        room = max(2 * have, count, 16)
-        region = self._memory.allocate(room * k.PARTITION_FIELDS)
-        old = int(row[k.S_PARTITIONS])
-        words = self._memory.words
-        words[region : region + have * k.PARTITION_FIELDS] = words[old : old + have * k.PARTITION_FIELDS]
-        if have:
-            self._memory.free(old, have * k.PARTITION_FIELDS)
-        row[k.S_PARTITIONS] = region
-        self._partitions[stream] = room
 
     # -- States -------------------------------------------------------------------------
 
@@ -724,32 +483,12 @@ class JoinEngine:
             row[k.N_BORN] = self._streams[self._first_to_turn(node), k.S_NEXT]
         return row
 
-    def _free_state(self, row: Int64s) -> None:
-        self._memory.free(int(row[k.N_REGION]), int(row[k.N_CAPACITY] * row[k.N_STRIDE]))
-        self._memory.free(int(row[k.N_HEADS]), int(row[k.N_MASK]) + 1)
-        self._close_directory(row)
-
     def _open_directory(self, row: Int64s) -> None:
         """Make a state without entries incomplete: every key is absent."""
         row[k.N_COMPLETE] = k.PRINTED if self._completion == "jisc_printed" else k.INCOMPLETE
         row[k.N_DIRECTORY] = self._memory.allocate(_FIRST_CAPACITY * DIRECTORY_FIELDS)
         row[k.N_DIRECTORY_MASK] = _FIRST_CAPACITY - 1
         row[[k.N_LIVE, k.N_CHECK, k.N_BORN]] = 0, 1, self.watermark
-
-    def _close_directory(self, row: Int64s) -> None:
-        """Make a state complete: what is not there does not exist, and no key needs a status."""
-        if row[k.N_COMPLETE] != k.COMPLETE:
-            slots = int(row[k.N_DIRECTORY_MASK]) + 1
-            self._memory.free(int(row[k.N_DIRECTORY]), slots * DIRECTORY_FIELDS)
-            row[[k.N_COMPLETE, k.N_DIRECTORY, k.N_DIRECTORY_MASK, k.N_LIVE]] = k.COMPLETE, 0, -1, 0
-
-    def _entries(self, index: int) -> Int64s:
-        row = self._states[index]
-        count, stride = int(row[k.N_COUNT]), int(row[k.N_STRIDE])
-        return self._memory.words[row[k.N_REGION] : row[k.N_REGION] + count * stride].reshape(count, stride)
-
-    def _sweep(self, index: int) -> None:
-        state_kernels.sweep(self._memory.words, self._tables, index, self.watermark)
 
     def _make_room(self, index: int) -> None:
         """Drop expired entries; double the state if that does not free half of it, or make cold keys absent."""
@@ -763,20 +502,6 @@ class JoinEngine:
             if 4 * row[k.N_COUNT] <= 3 * capacity:
                 return
         self._resize(index, 2 * capacity)
-
-    def _resize(self, index: int, capacity: int) -> None:
-        """Move a state to regions of another size."""
-        row = self._states[index]
-        stride = int(row[k.N_STRIDE])
-        region = self._memory.allocate(capacity * stride)
-        heads = self._memory.allocate(2 * capacity)
-        entries = self._entries(index)
-        self._memory.words[region : region + entries.size] = entries.reshape(-1)
-        self._memory.free(int(row[k.N_REGION]), int(row[k.N_CAPACITY]) * stride)
-        self._memory.free(int(row[k.N_HEADS]), int(row[k.N_MASK]) + 1)
-        row[k.N_REGION], row[k.N_CAPACITY] = region, capacity
-        row[k.N_HEADS], row[k.N_MASK] = heads, 2 * capacity - 1
-        state_kernels.relink(self._memory.words, self._tables, index)
 
     def _make_room_for_keys(self, index: int) -> None:
         """Give a directory room for as many keys as its state can have; later, forget those that nothing has any more.
@@ -1101,7 +826,9 @@ class JoinEngine:
             self._renew_keys(index, max(slots, 4 << (int(row[k.N_LIVE]) + len(codes)).bit_length()))
         done = 0
         while True:
+            started = time.perf_counter()
             stop, store, done = join_kernels.complete(*self._machine, index, codes, done, self._feedback)
+            self.seconds += time.perf_counter() - started
             if stop == k.FINISHED:
                 return
             self._make_room_in(stop, store)
@@ -1125,41 +852,7 @@ class JoinEngine:
                 stop, store = self._run(0, straight=False)
             self._counters[k.C_FINISHED] += 1
 
-    def _rekey(self, index: int) -> None:
-        """Give the entries of a complete state the key by which its new sibling probes it."""
-        self._sweep(index)
-        entries = self._entries(index)
-        classes = self._key_classes(index)
-        codes = np.zeros((len(entries), max(1, len(self.graph.classes))), np.int64)
-        for attribute in classes:
-            stream = min(s for s in self._nodes[index] if attribute in self.layouts[s].codes)
-            component = entries[:, k.COMPONENTS + sorted(self._nodes[index]).index(stream)]
-            window = self._window(stream)
-            slots = component & int(self._streams[stream, k.S_MASK])
-            codes[:, attribute] = window[slots, self.layouts[stream].codes[attribute]]
-        start, count = self._assembly.keys[index]
-        state_kernels.key_entries(entries, codes, self._assembly.lists, start, count)
-        state_kernels.relink(self._memory.words, self._tables, index)
-
 
 def _next_check(live: int) -> int:
     """How many keys are to be live before the absent ones are looked for again."""
     return live + live // 4 + _FEW_KEYS
-
-
-def _frames(streams: int, classes: int, states: int, registers: Int64s | None = None) -> k.Frames:
-    """Room for the new tuple's frame, one per state above it, and one to look for what a demand asks."""
-    frames = states + 2
-    return k.Frames(
-        registers=np.zeros(k.REGISTERS, np.int64) if registers is None else registers,
-        program=np.zeros(frames, np.int64),
-        depth=np.zeros(frames, np.int64),
-        state=np.zeros(frames, np.int64),
-        key=np.zeros(frames, np.int64),
-        cursor=np.zeros((frames, streams), np.int64),
-        probe=np.zeros((frames, streams), np.int64),
-        latest=np.zeros((frames, streams + 1), np.int64),
-        expiry=np.zeros((frames, streams + 1), np.int64),
-        bound=np.zeros((frames, streams), np.int64),
-        code=np.zeros((frames, max(1, classes)), np.int64),
-    )

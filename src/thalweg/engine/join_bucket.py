@@ -142,6 +142,10 @@ class JoinBucket:
         return self._engine.work
 
     @property
+    def seconds(self) -> float:
+        return self._engine.seconds
+
+    @property
     def savings(self) -> Savings | None:
         return self._engine.savings if self._gives_feedback else None
 

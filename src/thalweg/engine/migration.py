@@ -55,6 +55,10 @@ class Joiner(Protocol):
         """Work done since the start."""
 
     @property
+    def seconds(self) -> float:
+        """How long kernels have run for it, in this process."""
+
+    @property
     def savings(self) -> Savings:
         """What feedback saved since the start; nothing, if none is given."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from thalweg.engine.kernels.compiled import Int64s
+from thalweg.plan.cost import DEFAULT_COSTS, Costs
 from thalweg.plan.tree import Node
 
 
@@ -57,6 +58,7 @@ class Work:
         completions: keys of states that were completed because a probe, or the end of a migration, called for it.
         results: emitted.
         states_completed: states that began incomplete and became complete.
+        completing_probes, completing_candidates, completing_stored: those of the above that completed keys.
         checked: results in which duplicates were looked for, by plans running side by side.
         duplicates: found among those.
         suspensions, resumptions, withheld, unprobed: see :class:`thalweg.engine.feedback.Savings`.
@@ -70,6 +72,9 @@ class Work:
     completions: int
     results: int
     states_completed: int = 0
+    completing_probes: int = 0
+    completing_candidates: int = 0
+    completing_stored: int = 0
     checked: int = 0
     duplicates: int = 0
     suspensions: int = 0
@@ -81,3 +86,23 @@ class Work:
     def counts(self) -> tuple[int, ...]:
         """What the cost model prices, in this order."""
         return (self.tuples, self.probes, self.candidates, self.stored, self.completions, self.results)
+
+    def completing_share(self, before: Work, costs: Costs = DEFAULT_COSTS) -> float:
+        """Which part of the work since ``before`` completed keys: counted, and weighed by what each kind costs.
+
+        To measure it for each key would take longer than completing many of them.
+        """
+        done = [after - earlier for after, earlier in zip(self.counts, before.counts, strict=True)]
+        tuples, probes, candidates, stored, completions, results = done
+
+        def price(probes: int, candidates: int, stored: int) -> float:
+            """Of probes and what they find; each completion also looks its key up."""
+            return (probes + completions) * costs.probe + candidates * costs.candidate + stored * costs.store
+
+        total = tuples * costs.base + price(probes, candidates, stored) + results * costs.result
+        completing = price(
+            self.completing_probes - before.completing_probes,
+            self.completing_candidates - before.completing_candidates,
+            self.completing_stored - before.completing_stored,
+        )
+        return completing / total if total else 0.0

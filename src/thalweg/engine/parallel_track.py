@@ -117,6 +117,7 @@ class ParallelTrack:
         self._ended = np.zeros(len(fields(Work)), np.int64)
         self._saved = np.zeros(len(fields(Savings)), np.int64)
         self._tuples, self._checked, self._duplicates = 0, 0, 0
+        self._ended_seconds = 0.0
 
     def _begin(self, plan: Plan, rank: Rank | None, starts: Int64s) -> Track:
         return Track(JoinEngine(self._query, plan, rank, production=self._production), starts)
@@ -209,6 +210,7 @@ class ParallelTrack:
             self._deaths = np.concatenate([self._deaths, self._named_deaths(deaths)])
             self._tracks[1].engine.take_deaths()  # the same ones
         self._ended += astuple(track.engine.work)
+        self._ended_seconds += track.engine.seconds
         self._saved += astuple(replace(track.engine.savings, suspended=0))
         self._tracks.remove(track)
 
@@ -263,6 +265,10 @@ class ParallelTrack:
             checked=self._checked,
             duplicates=self._duplicates,
         )
+
+    @property
+    def seconds(self) -> float:
+        return self._ended_seconds + sum(track.engine.seconds for track in self._tracks)
 
     @property
     def savings(self) -> Savings:

@@ -24,12 +24,12 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.engine.assembly import Assembly
-from thalweg.engine.join import Heads
 from thalweg.engine.kernels.aggregate import DoubleSums, Heaps
 from thalweg.engine.kernels.eddy import Eddy
 from thalweg.engine.kernels.feedback import Feedback
 from thalweg.engine.kernels.tables import Frames, Inbox
 from thalweg.engine.thrift import Habit
+from thalweg.engine.windows import Heads
 from thalweg.errors import ThalwegError
 from thalweg.plan.difference import DifferencePlan
 from thalweg.plan.tree import Join, Leaf, LinearPlan, TreePlan

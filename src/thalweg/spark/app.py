@@ -32,6 +32,7 @@ from thalweg.plan.partitioning import Coordinate, Partitioning, choose_partition
 from thalweg.plan.statistics import Statistics
 from thalweg.planning import adaptivity, interval_option, plan_for
 from thalweg.spark import control, side_output, sql
+from thalweg.spark.answer import Answer
 from thalweg.spark.buckets import bucket_keys, default_buckets
 from thalweg.spark.commands import new_command, now
 from thalweg.spark.compatibility import description
@@ -197,9 +198,10 @@ class App:
         plan_for(query, Statistics.default(query), options.plan, options.states)  # what is wrong with it is said now
         partitioning = self._partitioning(query, options)
         keys = bucket_keys(partitioning.buckets)
+        sources = sorted(enumerate(query.streams), key=_source_order)
         packed = [
             self._packed(division, stream, ref.time, partitioning, keys, options)
-            for stream, ref in enumerate(query.streams)
+            for stream, ref in sources
             if ref.time is not None
         ]
         packed.append(control.commands(self.spark, self.directory / "control", keys))
@@ -236,7 +238,8 @@ class App:
             )
             .observe(f"thalweg_{query.name}", *_observed(saves=options.feedback is not None and query.kind == "join"))
         )
-        return self._answer(division, emitted)
+        moving = [ref.stream for _, ref in sources if not ref.is_static]
+        return Answer(self._answer(division, emitted), query.name, moving)
 
     def _relations(self, division: Division, partitioning: Partitioning) -> dict[int, bytes]:
         """The static relations of a query, read now, as blobs."""
@@ -278,7 +281,7 @@ class App:
             time=time,
             partitioning=partitioning,
             bucket_keys=keys,
-            route_rejected=options.late_rows == "table",
+            keeps_rejected=options.late_rows == "table",
         )
         return known.frame.select(*columns).mapInArrow(packer.__call__, PACKED)
 
@@ -342,6 +345,16 @@ def _check_times(name: str, df: DataFrame, time: str | None, lateness: str | Non
         raise InputError(f"stream '{name}' has no column '{time}' to take its event time from. {columns}")
     if lateness is not None:
         interval_option("lateness", lateness)
+
+
+def _source_order(numbered: tuple[int, StreamRef]) -> tuple[str, int]:
+    """How sources are ordered in Spark's plan: not as in FROM, for a checkpoint knows them by their number alone.
+
+    A query whose streams have changed places is refused by its first batch. By then Spark has asked the sources for
+    new rows, and has written down under their numbers what there is.
+    """
+    position, ref = numbered
+    return ref.stream, position
 
 
 def _names(inside: StreamRef, known: _Stream) -> dict[ColumnKey, str]:

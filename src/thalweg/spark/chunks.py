@@ -268,10 +268,15 @@ def _home(query: Query, stream: int) -> int:
 
 def times_of(ref: StreamRef, table: pa.Table) -> Int64s:
     """The event times of rows of a stream; those of a static relation were there before everything."""
-    if ref.time is None:
-        return np.full(table.num_rows, NEVER, np.int64)
-    times: Int64s = event_times(table, time_column(ref.time, ref.schema.field(ref.time).type)).to_numpy()
+    times: Int64s = packed_times(ref, table).to_numpy()
     return times
+
+
+def packed_times(ref: StreamRef, table: pa.Table) -> pa.ChunkedArray:
+    """The same, NULL where a row has none."""
+    if ref.time is None:
+        return pa.chunked_array([np.full(table.num_rows, NEVER, np.int64)])
+    return event_times(table, time_column(ref.time, ref.schema.field(ref.time).type))
 
 
 def _plain(table: pa.Table) -> pa.Table:

@@ -64,7 +64,7 @@ def event_times(table: pa.Table, column: str) -> pa.ChunkedArray:
     return table.column(column).cast(pa.int64())
 
 
-def _usable(times: pa.ChunkedArray) -> pa.ChunkedArray | None:
+def usable(times: pa.ChunkedArray) -> pa.ChunkedArray | None:
     """Which of these are event times: neither missing nor out of reach; None: all are."""
     ends = pc.min_max(times).as_py()
     if not times.null_count and (not len(times) or max(ends["max"], -ends["min"]) <= GREATEST_TIME):
@@ -87,7 +87,8 @@ class Packer:
         time: the one with the event time.
         partitioning: the way of rows to buckets.
         bucket_keys: by what number Spark knows each bucket.
-        route_rejected: whether rows without an event time are handed on (to the first bucket), or only counted.
+        keeps_rejected: whether rows that can join nothing are wanted: those without an event time, and those that
+            fail a selection and are late. Else they are only counted.
 
     """
 
@@ -96,7 +97,7 @@ class Packer:
     time: str
     partitioning: Partitioning
     bucket_keys: tuple[int, ...]
-    route_rejected: bool
+    keeps_rejected: bool
 
     def __call__(self, batches: Batches) -> Batches:
         held: list[pa.RecordBatch] = []
@@ -117,25 +118,34 @@ class Packer:
         """A row for each blob, and at least one for each bucket.
 
         Places, from ``place`` on, order the blobs of a stream as their rows came.
+
+        Rows that can join nothing go to one bucket, any: all know which rows with an event time are late.
         """
         moment = pc.max(table.column(MOMENT)).as_py() if MOMENT in table.column_names else 0
         times = event_times(table, self.time)
-        usable = _usable(times)
+        has_time = usable(times)
         bad = 0
         rejected: list[bytes] = []
-        if usable is not None:
-            bad = len(times) - pc.sum(usable).as_py()
-            if self.route_rejected:
-                rejected = blobs(_conform(table.filter(pc.invert(usable)), self.schema))
-            table, times = table.filter(usable), times.filter(usable)
+        if has_time is not None:
+            bad = len(times) - pc.sum(has_time).as_py()
+            if self.keeps_rejected:
+                rejected += blobs(_conform(table.filter(pc.invert(has_time)), self.schema))
+            table, times = table.filter(has_time), times.filter(has_time)
         newest = pc.max(times).as_py() if len(times) else NEVER
         if PASSES in table.column_names:
-            # Not before: a row that can join nothing still says how late it is.
-            table = table.filter(table.column(PASSES))
+            # Not before: a row that can join nothing still says how far time has come, and may be late.
+            passes = table.column(PASSES)
+            fails = pc.invert(passes)
+            if self.keeps_rejected:
+                rejected += blobs(_conform(table.filter(fails), self.schema))
+            else:
+                rejected += blobs(pa.table({self.time: times.filter(fails)}))
+            table = table.filter(passes)
         rows = []
+        chosen = self.bucket_keys[(place >> 32) % len(self.bucket_keys)]
         for key, bodies in zip(self.bucket_keys, self._bodies(table), strict=True):
-            rows += [(key, body, refused) for body, refused in zip_longest(bodies, rejected)] or [(key, None, None)]
-            rejected = []  # the first bucket has them all
+            refused = rejected if key == chosen else []
+            rows += [(key, body, out) for body, out in zip_longest(bodies, refused)] or [(key, None, None)]
         count = len(rows)
         keys, blobs_in, blobs_out = zip(*rows, strict=True)
         return pa.record_batch(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from thalweg.adapt.controller import Controller
 from thalweg.adapt.decision import plan_label
@@ -41,18 +42,18 @@ from thalweg.plan.program import Rank
 from thalweg.plan.search import rank
 from thalweg.plan.statistics import Statistics
 from thalweg.planning import plan_for
-from thalweg.spark.chunks import Chunks, Log, times_of
+from thalweg.spark.chunks import Chunks, Log, packed_times, times_of
 from thalweg.spark.commands import parse_command
 from thalweg.spark.compatibility import Description, obstacles
-from thalweg.spark.packing import blob, blobs, unblob
+from thalweg.spark.packing import blob, blobs, unblob, usable
 from thalweg.spark.relations import Relations, rows_of_bucket
 from thalweg.spark.side_output import LATE, NO_TIME, KeptOut
 from thalweg.spark.watermarks import Watermarks
 
-FORMAT = 3
-"""Of the record and the chunks; a checkpoint of another format is refused."""
+FORMAT = 4
+"""Of the record, the chunks and the order of sources; a checkpoint of another format is refused."""
 
-PHASES = ("decode", "probe", "emit", "log", "adapt", "rebuild")
+PHASES = ("decode", "probe", "complete", "emit", "log", "adapt", "rebuild")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +100,9 @@ class Spec:
 class Arriving:
     """What a batch brings for one bucket.
 
-    ``bodies`` are (stream, blob of rows), ``news`` (stream, newest event time, moment), ``bad`` the rows
-    without an event time of each stream, ``commands`` JSON texts.
+    ``bodies`` are (stream, blob of rows), ``news`` (stream, newest event time, moment), ``bad`` how many rows of each
+    stream have no event time, ``rejected`` (stream, blob) rows that can join nothing, or only their event times,
+    ``commands`` JSON texts.
     """
 
     bodies: list[tuple[int, bytes]] = field(default_factory=list)
@@ -311,7 +313,8 @@ class Resident:
         """Take a batch; what it leads to is to be committed together with what was put into the log."""
         clock = _Clock(self._seconds)
         with clock("decode"):
-            tables, late, late_rows = self._decode(arriving)
+            tables, late, kept_out = self._decode(arriving)
+            kept_out += self._sort_out(arriving.rejected, late)
         if self._bucket is None:
             relations = self._relations()
             self._choose_plan({**tables, **relations})
@@ -325,9 +328,14 @@ class Resident:
             self._marks.hear(stream, newest, moment)
         self._marks.advance(now)
         watermark = self._watermark
+        work, ran = self.bucket.work, self.bucket.seconds
         with clock("probe"):
             self._take(tables, watermark)
             answers = list(self._answers(watermark))
+        # Probes complete the keys that they find absent; what that took is estimated, not measured.
+        completing = (self.bucket.seconds - ran) * self.bucket.work.completing_share(work)
+        self._seconds["probe"] -= completing
+        self._seconds["complete"] += completing
         decisions = []
         if self._controller is not None:
             with clock("adapt"):
@@ -347,7 +355,6 @@ class Resident:
             "refused": refused,
             "decisions": decisions,
         }
-        kept_out = late_rows + [(stream, NO_TIME, body) for stream, body in arriving.rejected]
         return Outcome(self._batch - 1, results, kept_out, self._record(), self._measure(metrics))
 
     def _adapt(self, controller: Controller) -> list[dict[str, Any]]:
@@ -380,6 +387,23 @@ class Resident:
             if table.num_rows:
                 tables[stream] = table
         return tables, late, kept_out
+
+    def _sort_out(self, rejected: Sequence[tuple[int, bytes]], late: dict[int, int]) -> list[KeptOut]:
+        """Count the late ones among the rows that can join nothing; those to keep, if they are wanted."""
+        kept_out: list[KeptOut] = []
+        for stream, body in rejected:
+            table = unblob(body)
+            times = packed_times(self.spec.query.streams[stream], table)
+            has_time = usable(times)
+            if has_time is not None:
+                kept_out.append((stream, NO_TIME, blob(table.filter(pc.invert(has_time)))))
+                table, times = table.filter(has_time), times.filter(has_time)
+            is_late = pc.less(times, self._watermark)
+            if count := pc.sum(is_late).as_py():
+                late[stream] = late.get(stream, 0) + count
+                if self.spec.late_directory is not None:
+                    kept_out.append((stream, LATE, blob(table.filter(is_late))))
+        return kept_out
 
     def _obey(self, text: str) -> str | None:
         """Do what a command says; if that cannot be done, says why and leaves everything as it is.

@@ -49,6 +49,9 @@ from thalweg.engine.kernels.tables import (
     ALL,
     ASK,
     C_CANDIDATES,
+    C_COMPLETING_CANDIDATES,
+    C_COMPLETING_PROBES,
+    C_COMPLETING_STORED,
     C_COMPLETIONS,
     C_PROBES,
     C_RESULTS,
@@ -211,6 +214,7 @@ def run(
     outputs, died, watermark = registers[R_OUTPUTS], registers[R_DEATHS], registers[R_WATERMARK]
     taken, probes, candidates, stored, completions, results = 0, 0, 0, 0, 0, 0
     stop, store = FINISHED, 0
+    completing_probes, completing_candidates, completing_stored = 0, 0, 0
     if eddy is not None:
         modules, eddy_heads, climbs, order, seen, price, hops, temper = eddy
     clock, spot = 0, 0
@@ -370,6 +374,10 @@ def run(
                             mem[slot + 1] = (clock << STATUS_BITS) | TOUCHED
                             continue
                         # Complete this key first, in a frame of its own.
+                        if frame == 0:
+                            completing_probes -= probes
+                            completing_candidates -= candidates
+                            completing_stored -= stored
                         frame_depth[frame] = depth
                         above = frame + 1
                         frame_program[above] = n + target
@@ -507,6 +515,10 @@ def run(
                 mem[slot] = key
                 mem[slot + 1] = (clock << STATUS_BITS) | LIVE
                 frame -= 1
+                if frame == 0:
+                    completing_probes += probes
+                    completing_candidates += candidates
+                    completing_stored += stored
                 depth = frame_depth[frame]
                 phase = OPEN if depth >= 0 else FETCH
             else:
@@ -683,6 +695,13 @@ def run(
 
     registers[R_FRAME], registers[R_DEPTH], registers[R_PHASE] = frame, depth, phase
     registers[R_OUTPUTS], registers[R_DEATHS], registers[R_WATERMARK] = outputs, died, watermark
+    if frame > 0:  # stopped while completing
+        completing_probes += probes
+        completing_candidates += candidates
+        completing_stored += stored
+    counters[C_COMPLETING_PROBES] += completing_probes
+    counters[C_COMPLETING_CANDIDATES] += completing_candidates
+    counters[C_COMPLETING_STORED] += completing_stored
     counters[C_TUPLES] += taken
     counters[C_PROBES] += probes
     counters[C_CANDIDATES] += candidates

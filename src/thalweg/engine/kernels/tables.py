@@ -65,7 +65,9 @@ REGISTERS = 6
 FETCH, OPEN, SCAN, ACT, JUDGE, ASK = range(6)
 # Counters.
 C_TUPLES, C_PROBES, C_CANDIDATES, C_STORED, C_COMPLETIONS, C_RESULTS, C_FINISHED = range(7)
-COUNTERS = 7
+# Of the above, what was done in frames that complete keys.
+C_COMPLETING_PROBES, C_COMPLETING_CANDIDATES, C_COMPLETING_STORED = range(7, 10)
+COUNTERS = 10
 
 
 class Tables(NamedTuple):

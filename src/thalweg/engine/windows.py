@@ -1,0 +1,223 @@
+"""The base windows of a join: rings of tuples in flat memory, and the paths by which probes find them.
+
+A window is a region of the memory, as wide as its stream's layout says, with a link for every access path behind
+each tuple. Nothing is unlinked: chains run from new to old, and end where the window does. What is done for every tuple
+is in :mod:`thalweg.engine.kernels`; here is what moves windows, and builds their paths anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from thalweg.cql.query import Query
+from thalweg.engine.assembly import Assembly, Path, assemble
+from thalweg.engine.frames import new_frames
+from thalweg.engine.instants import FOREVER, NEVER
+from thalweg.engine.kernels import tables as k
+from thalweg.engine.kernels import windows as window_kernels
+from thalweg.engine.kernels.compiled import Int64s
+from thalweg.engine.layout import StreamLayout, layouts, row_numbers
+from thalweg.engine.memory import Memory
+from thalweg.engine.observations import Glimpse, WindowGlimpse
+from thalweg.plan.program import Programs
+from thalweg.plan.sampling import spread
+
+
+@dataclass(frozen=True, slots=True)
+class Heads:
+    """The hash heads of all access paths by one key: for each hash, one head per stream."""
+
+    start: int
+    mask: int
+    streams: tuple[int, ...]
+
+    @property
+    def words(self) -> int:
+        return (self.mask + 1) * len(self.streams)
+
+
+class BaseWindows:
+    """The windows of a query; ``capacity``: tuples that each has room for at first."""
+
+    _path_rows: Int64s
+    _tables: k.Tables
+
+    def __init__(self, query: Query, capacity: int) -> None:
+        self.layouts: tuple[StreamLayout, ...] = layouts(query)
+        self._memory = Memory()
+        n = len(self.layouts)
+        self._streams = np.zeros((n, k.STREAM_FIELDS), np.int64)
+        self._partitions = [0] * n
+        self._links: list[dict[tuple[int, ...], int]] = [{} for _ in range(n)]
+        self._heads: dict[tuple[int, ...], Heads] = {}
+        self._frames = new_frames(n, len(query.classes), 0)
+        self._frames.registers[k.R_WATERMARK] = NEVER
+        for stream, layout in enumerate(self.layouts):
+            self._streams[stream, k.S_PREFIX] = layout.width
+            self._streams[stream, k.S_LIFETIME] = layout.lifetime
+            self._streams[stream, k.S_ROWS] = layout.rows
+            self._streams[stream, k.S_MASK] = capacity - 1
+        self._assembly: Assembly = assemble(Programs((), {}, {}, {}), self.layouts)
+
+    # -- What they hold -----------------------------------------------------------------
+
+    @property
+    def watermark(self) -> int:
+        """No tuple before this time is to come, as far as those taken so far tell."""
+        return int(self._frames.registers[k.R_WATERMARK])
+
+    def held(self, stream: int) -> int:
+        """How many tuples a base window holds, those among them that died in its middle included."""
+        return int(self._streams[stream, k.S_NEXT] - self._streams[stream, k.S_OLDEST])
+
+    def rows(self, stream: int) -> Int64s:
+        """The row numbers of the tuples in a base window."""
+        row = self._streams[stream]
+        tuples = self._window(stream)[np.arange(row[k.S_OLDEST], row[k.S_NEXT]) & row[k.S_MASK]]
+        if row[k.S_ROWS]:
+            tuples = tuples[tuples[:, self.layouts[stream].width + k.ALIVE] != k.DEAD]
+        return row_numbers(tuples[:, k.ROW])
+
+    def first_rows(self) -> list[int]:
+        """Per stream, the row number of the tuple that came first of those held; a great number if none is."""
+        window_kernels.purge(self._memory.words, self._streams, self.watermark)
+        rows = []
+        for stream, row in enumerate(self._streams):
+            first = self._window(stream)[row[[k.S_OLDEST]] & row[k.S_MASK], k.ROW]
+            rows.append(int(row_numbers(first)[0]) if self.held(stream) else np.iinfo(np.int64).max)
+        return rows
+
+    def glimpse(self, most: int) -> Glimpse:
+        """A look at up to ``most`` tuples of every base window: it takes the same time whatever they hold."""
+        time = self.watermark
+        windows = []
+        for stream, layout in enumerate(self.layouts):
+            row = self._streams[stream]
+            oldest, following = int(row[k.S_OLDEST]), int(row[k.S_NEXT])
+            words = self._window(stream)[spread(oldest, following, most) & int(row[k.S_MASK])]
+            joining = words[:, k.ROW] >= 0
+            if layout.rows:
+                joining &= words[:, layout.width + k.ALIVE] == k.JOINING
+            elif layout.lifetime < FOREVER:
+                joining &= words[:, k.T] > time - layout.lifetime
+            taken = words[joining, : layout.width]
+            held = (following - oldest) * len(taken) / max(1, len(words))
+            windows.append(WindowGlimpse(taken, held, following - int(row[k.S_RENUMBERED])))
+        return Glimpse(time, tuple(windows))
+
+    def _window(self, stream: int) -> Int64s:
+        row = self._streams[stream]
+        capacity, stride = int(row[k.S_MASK]) + 1, int(row[k.S_STRIDE])
+        return self._memory.words[row[k.S_REGION] : row[k.S_REGION] + capacity * stride].reshape(capacity, stride)
+
+    def _count_alive(self, stream: int) -> int:
+        row = self._streams[stream]
+        held = np.arange(row[k.S_OLDEST], row[k.S_NEXT]) & row[k.S_MASK]
+        return int((self._window(stream)[held, self.layouts[stream].width + k.ALIVE] != k.DEAD).sum())
+
+    def _window_words(self, stream: int) -> int:
+        row = self._streams[stream]
+        words = (int(row[k.S_MASK]) + 1) * int(row[k.S_STRIDE])
+        words += sum(self._heads[key].mask + 1 for key in self._links[stream])
+        return words + self._partitions[stream] * k.PARTITION_FIELDS
+
+    # -- Room ---------------------------------------------------------------------------
+
+    def _relocate(self, stream: int, capacity: int, stride: int) -> None:
+        """Move a base window to a region of another size; its access paths are built separately."""
+        row = self._streams[stream]
+        old_start, old_stride, old_mask = int(row[k.S_REGION]), int(row[k.S_STRIDE]), int(row[k.S_MASK])
+        region = self._memory.allocate(capacity * stride)
+        held = np.arange(row[k.S_OLDEST], row[k.S_NEXT])
+        kept = min(stride, old_stride)
+        tuples = self._window(stream)[held & old_mask, :kept]
+        row[k.S_REGION], row[k.S_STRIDE], row[k.S_MASK] = region, stride, capacity - 1
+        self._window(stream)[held & (capacity - 1), :kept] = tuples
+        if old_stride:
+            self._memory.free(old_start, (old_mask + 1) * old_stride)
+
+    def _reserve_partitions(self, stream: int, count: int) -> None:
+        have = self._partitions[stream]
+        if count <= have:
+            return
+        row = self._streams[stream]
+        room = max(2 * have, count, 16)
+        region = self._memory.allocate(room * k.PARTITION_FIELDS)
+        old = int(row[k.S_PARTITIONS])
+        words = self._memory.words
+        words[region : region + have * k.PARTITION_FIELDS] = words[old : old + have * k.PARTITION_FIELDS]
+        if have:
+            self._memory.free(old, have * k.PARTITION_FIELDS)
+        row[k.S_PARTITIONS] = region
+        self._partitions[stream] = room
+
+    # -- Access paths -------------------------------------------------------------------
+
+    @property
+    def _paths(self) -> tuple[Path, ...]:
+        return self._assembly.paths
+
+    def _install_paths(self) -> None:
+        """Give every access path of the new programs its link field and hash heads.
+
+        Paths by the same classes share a region of heads, in which those of one key are
+        neighbours. What the old programs used in the same way stays as it is.
+        """
+        paths = self._assembly.paths
+        for stream, layout in enumerate(self.layouts):
+            mine = [key for owner, key in paths if owner == stream]
+            links = {key: link for key, link in self._links[stream].items() if key in mine}
+            free = iter(sorted(set(range(len(mine))) - set(links.values())))
+            links |= {key: next(free) for key in mine if key not in links}
+            self._links[stream] = links
+            row = self._streams[stream]
+            row[k.S_PATH] = next((i for i, (owner, _) in enumerate(paths) if owner == stream), 0)
+            row[k.S_PATHS] = len(mine)
+            stride = layout.first_link + max([0, *links.values()]) + 1
+            if row[k.S_STRIDE] < stride:
+                self._relocate(stream, int(row[k.S_MASK]) + 1, stride)
+        for i, (stream, key) in enumerate(paths):
+            layout = self.layouts[stream]
+            self._path_rows[i, k.P_LINK] = layout.first_link + self._links[stream][key]
+            self._path_rows[i, [k.P_FIELDS, k.P_COUNT]] = self._assembly.path_fields[i]
+        old, self._heads = self._heads, {}
+        for key in dict.fromkeys(key for _, key in paths):
+            streams = tuple(stream for stream, other in paths if other == key)
+            kept = old.pop(key, None)
+            if kept is not None and kept.streams == streams:
+                self._heads[key] = kept
+                self._place_heads(key)
+            else:
+                if kept is not None:
+                    self._memory.free(kept.start, kept.words)
+                self._allocate_heads(key, streams)
+        for dropped in old.values():
+            self._memory.free(dropped.start, dropped.words)
+
+    def _allocate_heads(self, key: tuple[int, ...], streams: tuple[int, ...]) -> None:
+        """Hash heads for the paths by ``key``: four times as many as the largest window has room for, or as many."""
+        mask = int(self._streams[list(streams), k.S_MASK].max())
+        if key not in self._assembly.rare:
+            mask = 4 * mask + 3
+        self._heads[key] = Heads(self._memory.allocate((mask + 1) * len(streams)), mask, streams)
+        self._place_heads(key)
+        for stream in streams:
+            window_kernels.relink_path(self._memory.words, self._tables, stream, self._paths.index((stream, key)))
+
+    def _place_heads(self, key: tuple[int, ...]) -> None:
+        heads = self._heads[key]
+        for i, stream in enumerate(heads.streams):
+            row = self._path_rows[self._paths.index((stream, key))]
+            row[[k.P_HEADS, k.P_SPAN, k.P_MASK]] = heads.start + i, len(heads.streams), heads.mask
+
+    def _index(self, stream: int) -> None:
+        """Build the access paths of a window anew after it moved; with more hash heads if it outgrew them."""
+        for key in self._links[stream]:
+            heads = self._heads[key]
+            if heads.mask < self._streams[stream, k.S_MASK]:
+                self._memory.free(heads.start, heads.words)
+                self._allocate_heads(key, heads.streams)
+            else:
+                window_kernels.relink_path(self._memory.words, self._tables, stream, self._paths.index((stream, key)))
