@@ -33,8 +33,8 @@ class Answer(ClassicDataFrame):
 
     def __init__(self, frame: DataFrame, query: str, streams: Sequence[str]) -> None:
         super().__init__(frame._jdf, frame.sparkSession)
-        self.query = query
-        self.streams = list(streams)
+        self._query = query
+        self._streams = list(streams)
 
     @property
     def writeStream(self) -> DataStreamWriter:  # noqa: N802 - Spark's name
@@ -74,7 +74,7 @@ class _Writer(DataStreamWriter):
         for key, value in options.items():
             self._note_option(key, value)
         if self._location is not None:
-            compare(self._spark, self._location, self._answer.query, self._answer.streams)
+            compare(self._spark, self._location, self._answer._query, self._answer._streams)
 
 
 def compare(spark: SparkSession, location: str, query: str, streams: list[str]) -> None:
