@@ -7,8 +7,8 @@ Read in this order: :mod:`~thalweg.experiments.jisc.workloads` (the streams), :m
 :mod:`~thalweg.experiments.jisc.on_spark`).
 :mod:`~thalweg.experiments.jisc.plots` draws what was measured.
 
-Times are processor time, work is counted beside them, contenders take turns (:mod:`thalweg.experiments.laps`), and every
-lap's answer is compared.
+Times are processor time, work is counted beside them, contenders take turns (:mod:`thalweg.experiments.laps`), and
+every answer is compared.
 """
 
 from __future__ import annotations
