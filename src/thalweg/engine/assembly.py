@@ -37,7 +37,7 @@ class Assembly:
     Attributes:
         paths: the access paths, in the order of their rows (by stream).
         nodes: the kept states, in the order of their rows.
-        path_fields, components, keys, rows: (start, count) in ``lists``, per path or state.
+        path_fields, components, keys, rows, parts: (start, count) in ``lists``, per path or state.
         rare: the keys of access paths that only feedback uses, which is seldom.
         feedback: where programs stop when there is no demand; its tables have no room yet.
 
@@ -52,6 +52,7 @@ class Assembly:
     components: tuple[tuple[int, int], ...]
     keys: tuple[tuple[int, int], ...]
     rows: tuple[tuple[int, int], ...]
+    parts: tuple[tuple[int, int], ...]
     rare: tuple[tuple[int, ...], ...]
     feedback: fb.Feedback | None
 
@@ -99,6 +100,7 @@ def assemble(
     components = tuple(lists.add(sorted(node)) for node in nodes)
     keys = tuple(lists.add(programs.keys[node]) for node in nodes)
     rows = tuple(lists.add(_rows_components(node, layouts), width=2) for node in nodes)
+    parts = _Parts(programs.keys, paths, layouts, lists)
 
     steps: list[list[int]] = []
     table: list[list[int]] = []
@@ -111,7 +113,7 @@ def assemble(
             binds = (0, 0)
         straight = _straight(program, layouts) if i < len(programs.heads) else 0
         table.append([len(steps), len(program.steps), *binds, straight])
-        steps += _steps(program, known, index, {path: i for i, path in enumerate(paths)}, layouts, lists)
+        steps += _steps(program, known, index, {path: i for i, path in enumerate(paths)}, layouts, lists, parts)
     feedback = None
     if demands is not None:
         firsts = [row[0] for row in table[: len(programs.heads)]]
@@ -127,6 +129,7 @@ def assemble(
         components,
         keys,
         rows,
+        tuple(parts.of(node) for node in nodes),
         tuple(sorted({key for _, key in rare} - {key for _, key in used})),
         feedback,
     )
@@ -140,6 +143,40 @@ def _looked_up(programs: Iterable[Program]) -> set[Path]:
 def _partners(demand: Demand, layouts: Sequence[StreamLayout]) -> list[Path]:
     """The windows that a demand asks, each with the classes of the key that it carries."""
     return [(stream, tuple(c for c in demand.key if c in layouts[stream].codes)) for stream in demand.others]
+
+
+class _Parts:
+    """What base windows can tell about keys of states: without a tuple in one of them there is no entry of the key."""
+
+    def __init__(
+        self,
+        keys: Mapping[Node, tuple[int, ...]],
+        paths: Sequence[Path],
+        layouts: Sequence[StreamLayout],
+        lists: _Lists,
+    ) -> None:
+        self._keys = keys
+        self._rows = {path: i for i, path in enumerate(paths)}
+        self._layouts = layouts
+        self._lists = lists
+        self._known: dict[tuple[Path, ...], tuple[int, int]] = {}
+
+    def of(self, node: Node, sure: Node | None = None) -> tuple[int, int]:
+        """(start, count) of the parts of a state's key, less those of the state whose key is being completed."""
+        parts = tuple(part for part in self._of(node) if sure is None or part not in self._of(sure))
+        known = self._known.get(parts)
+        if known is None:
+            rows = [(part[0], self._rows[part], *self._lists.add(part[1])) for part in parts]
+            known = self._known[parts] = self._lists.add((n for row in rows for n in row), width=k.PART_WIDTH)
+        return known
+
+    def own(self, head: Node, node: Node | None) -> int:
+        """The access path of a head's window by the whole key of a state that it is stored in; -1: there is none."""
+        return -1 if node is None else self._rows.get((min(head), self._keys[node]), -1)
+
+    def _of(self, node: Node) -> list[Path]:
+        carried = ((s, tuple(c for c in self._keys[node] if c in self._layouts[s].codes)) for s in sorted(node))
+        return [part for part in carried if part in self._rows]
 
 
 class _FeedbackBuilder:
@@ -275,6 +312,7 @@ def _steps(
     paths: Mapping[Path, int],
     layouts: Sequence[StreamLayout],
     lists: _Lists,
+    parts: _Parts,
 ) -> Iterable[list[int]]:
     for step in program.steps:
         stream = min(step.target)
@@ -297,6 +335,8 @@ def _steps(
             *binds,
             index[step.stores] if step.stores is not None else -1,
             int(step.scans),
+            *(parts.of(step.target, sure=program.head if program.given else None) if is_state else (0, 0)),
+            parts.own(program.head, step.stores),
         ]
 
 

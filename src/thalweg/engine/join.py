@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from thalweg.cql.query import Query
 from thalweg.engine import feedback as feedback_tables
@@ -456,6 +457,11 @@ class JoinEngine(KeptStates):
         self._deaths = deaths
 
     def _build_tables(self) -> None:
+        n = len(self.layouts)
+        self._carries = np.zeros((len(self._nodes), n), np.bool_)  # whether a stream carries a state's whole key
+        for index, node in enumerate(self._nodes):
+            classes = set(self._key_classes(index))
+            self._carries[index, [s for s in node if classes <= self.layouts[s].codes.keys()]] = True
         self._tables = k.Tables(
             self._streams,
             self._path_rows,
@@ -488,7 +494,7 @@ class JoinEngine(KeptStates):
         row[k.N_COMPLETE] = k.PRINTED if self._completion == "jisc_printed" else k.INCOMPLETE
         row[k.N_DIRECTORY] = self._memory.allocate(_FIRST_CAPACITY * DIRECTORY_FIELDS)
         row[k.N_DIRECTORY_MASK] = _FIRST_CAPACITY - 1
-        row[[k.N_LIVE, k.N_CHECK, k.N_BORN]] = 0, 1, self.watermark
+        row[[k.N_LIVE, k.N_CHECK, k.N_BORN]] = 0, 0, self.watermark
 
     def _make_room(self, index: int) -> None:
         """Drop expired entries; double the state if that does not free half of it, or make cold keys absent."""
@@ -504,12 +510,12 @@ class JoinEngine(KeptStates):
         self._resize(index, 2 * capacity)
 
     def _make_room_for_keys(self, index: int) -> None:
-        """Give a directory room for as many keys as its state can have; later, forget those that nothing has any more.
+        """Give a directory four times the room, up to that for as many keys as its state can have.
 
-        If a directory of that size stays more than a quarter full all the same, it is doubled.
+        Later, forget those that nothing has any more. If it stays more than a quarter full all the same, double it.
         """
         slots = int(self._states[index, k.N_DIRECTORY_MASK]) + 1
-        enough = self._slots_enough(index)
+        enough = min(4 * slots, self._slots_enough(index))
         if slots < enough and self._may_grow((enough - slots) * DIRECTORY_FIELDS):
             old, directory = int(self._states[index, k.N_DIRECTORY]), self._memory.allocate(enough * DIRECTORY_FIELDS)
             state_kernels.move_keys(self._memory.words, self._tables, index, directory, enough - 1)
@@ -524,7 +530,7 @@ class JoinEngine(KeptStates):
                 self._renew_keys(index, 2 * slots)
 
     def _slots_enough(self, index: int) -> int:
-        """Slots for the keys that a base window below can have: to move them at every doubling would cost too much."""
+        """Slots for the keys that a base window below can have."""
         carrier = self._carrier(index)
         return 0 if carrier is None else 2 << self.held(carrier[0]).bit_length()
 
@@ -734,31 +740,31 @@ class JoinEngine(KeptStates):
         JISC counts down the distinct keys of a complete child. Here they are not counted at the transition, which
         would take as long as the window is large, but looked for later: whether few keys of a base window below are
         still absent. A base window is always complete and has every key that a child can have, so two incomplete
-        children need not wait for each other, and a key without a tuple there is no key of the state, whatever its
-        status was. A look ends at the first keys too many, and the next one waits until a quarter more keys are
-        live; so looks cost no more than completions do. Once few are left, a fraction of what was completed before, or
-        everything has left that window which was there at the transition (nothing old is missing then, but new keys are
-        still absent until something probes them), each look completes some of those that it finds: twice as many
-        as tuples came into the window meanwhile, so that none is left before long, and the output never waits for all.
+        children need not wait for each other, and a key that is void, without a tuple in some window below, is no key
+        of the state, whatever its status was. A look ends at the first keys too many, and the next one waits until half
+        as many more are live; so looks cost no more than completions do. Once no more are left than are live, or
+        everything has left that window which was there at the transition, each look completes some of those that it
+        finds: twice as many as tuples came into the window meanwhile, so that none is left before long, and the output
+        never waits for all.
 
         Keys that no single stream carries are not looked for: such a state stays as it is, and so does one whose cold
         keys were made absent for want of memory.
         """
         came, self._come = self._streams[:, k.S_NEXT] - self._come, self._streams[:, k.S_NEXT].copy()
+        if not self._is_migrating:
+            return
         self._end_gathering()
-        begun = np.flatnonzero(self._states[:, k.N_LIVE] > 0).tolist()
-        for index in sorted(begun, key=lambda i: len(self._nodes[i])):
-            row = self._states[index]
-            is_open = row[k.N_COMPLETE] == k.INCOMPLETE and row[k.N_BORN] < FOREVER
-            carrier = self._carrier(index) if is_open else None
+        is_renewed = self._renewed()
+        is_due = is_renewed | (self._states[:, k.N_LIVE] >= self._states[:, k.N_CHECK])
+        is_due &= (self._states[:, k.N_COMPLETE] == k.INCOMPLETE) & (self._states[:, k.N_BORN] < FOREVER)
+        for index in sorted(np.flatnonzero(is_due).tolist(), key=lambda i: len(self._nodes[i])):
+            row, carrier = self._states[index], self._carrier(index)
             if carrier is None:
                 continue
-            live, is_renewed = int(row[k.N_LIVE]), self._is_renewed(carrier[0], int(row[k.N_BORN]))
-            if live < row[k.N_CHECK] and not is_renewed:
-                continue
-            few, most = _next_check(live) - live, max(2 * int(came[carrier[0]]), _PATIENCE)
-            codes = self._absent_keys(index, *carrier, most + 1, 0 if is_renewed else _PATIENCE, few)
-            if codes is None or (len(codes) > few and not is_renewed):
+            live = int(row[k.N_LIVE])
+            few, most = live + _FEW_KEYS, max(2 * int(came[carrier[0]]), _PATIENCE)
+            codes = self._absent_keys(index, *carrier, most + 1, 0 if is_renewed[index] else _PATIENCE, few)
+            if codes is None or (len(codes) > few and not is_renewed[index]):
                 row[k.N_CHECK] = _next_check(live)
                 continue
             self._complete_keys(index, codes)
@@ -790,22 +796,23 @@ class JoinEngine(KeptStates):
             self._begin_feedback()
             self._goal = None
 
-    def _is_renewed(self, stream: int, since: int) -> bool:
-        """Whether a base window holds only tuples after this time."""
+    def _renewed(self) -> NDArray[np.bool_]:
+        """Per state, whether a base window that carries its whole key holds only tuples from after it was begun."""
         window_kernels.purge(self._memory.words, self._streams, self.watermark)
-        row = self._streams[stream]
-        return bool(
-            row[k.S_OLDEST] == row[k.S_NEXT] or self._window(stream)[row[k.S_OLDEST] & row[k.S_MASK], k.T] > since
-        )
+        oldest = self._streams[:, k.S_OLDEST]
+        first = self._streams[:, k.S_REGION] + (oldest & self._streams[:, k.S_MASK]) * self._streams[:, k.S_STRIDE]
+        since = np.where(oldest == self._streams[:, k.S_NEXT], FOREVER, self._memory.words[first + k.T])
+        return np.asarray((self._carries & (since > self._states[:, k.N_BORN, None])).any(axis=1))
 
     def _carrier(self, index: int) -> tuple[int, Int64s] | None:
         """The smallest base window of a stream that carries a state's whole key, and where its tuples have it."""
-        classes = self._key_classes(index)
-        streams = [s for s in self._nodes[index] if set(classes) <= set(self.layouts[s].codes)]
-        if not streams:
+        streams = np.flatnonzero(self._carries[index])
+        if not len(streams):
             return None
-        stream = min(streams, key=self.held)
-        return stream, np.array([self.layouts[stream].codes[c] for c in classes], np.int64)
+        held = self._streams[streams, k.S_NEXT] - self._streams[streams, k.S_OLDEST]
+        stream = int(streams[held.argmin()])
+        codes = self.layouts[stream].codes
+        return stream, np.array([codes[c] for c in self._key_classes(index)], np.int64)
 
     def _absent_keys(
         self, index: int, stream: int, fields: Int64s, most: int, patience: int, few: int
@@ -814,7 +821,18 @@ class JoinEngine(KeptStates):
         found = np.empty((most, 1 + len(fields)), np.int64)
         places = np.zeros(2 << most.bit_length(), np.int64)
         count = state_kernels.absent_keys(
-            self._memory.words, self._tables, index, stream, fields, self.watermark, found, places, patience, few
+            self._memory.words,
+            self._tables,
+            index,
+            stream,
+            fields,
+            self.watermark,
+            found,
+            places,
+            patience,
+            few,
+            *self._assembly.parts[index],
+            np.zeros((1, self._frames.code.shape[1]), np.int64),
         )
         return None if count < 0 else found[:count, 1:].copy()
 
@@ -855,4 +873,4 @@ class JoinEngine(KeptStates):
 
 def _next_check(live: int) -> int:
     """How many keys are to be live before the absent ones are looked for again."""
-    return live + live // 4 + _FEW_KEYS
+    return live + live // 2 + _FEW_KEYS

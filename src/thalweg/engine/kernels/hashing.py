@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from thalweg.engine.kernels.compiled import Int64s, inlined, jit
+from thalweg.engine.kernels.compiled import Int64s, inlined
 
 DIRECTORY_FIELDS = 2
 """A slot of a directory: the key, and a word that is 0 as long as the slot is free."""
 
 
-@jit
+@inlined
 def rotate(key: int) -> int:
     """Make room for a further code in the hash of several attribute classes."""
     return (key << 23) | ((key >> 41) & 0x7FFFFF)
 
 
-@jit
+@inlined
 def hash_codes(code: Int64s, frame: int, lists: Int64s, start: int, count: int) -> int:
     """One hash of the codes of several attribute classes; of a single one, its code; of none, 0."""
     if count == 0:
@@ -34,7 +34,7 @@ def hash_fields(mem: Int64s, word: int, lists: Int64s, start: int, count: int) -
     return key
 
 
-@jit
+@inlined
 def find(mem: Int64s, directory: int, mask: int, key: int) -> int:
     """The word of the key's slot in a directory, or of the free slot where it would go."""
     slot = (key ^ (key >> 32)) & mask

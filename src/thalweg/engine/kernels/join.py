@@ -16,6 +16,10 @@ Design
     tuples the same can be asked for without a probe (:func:`complete`), or a whole state be filled,
     by a program in frame 0 that scans a base window.
 
+    A key is *void* if some base window below the state has no tuple for it. There is nothing to complete then: the
+    windows say so faster than the directory of the state would. Likewise a tuple that is the first of its key in its
+    window makes the key live in the states that it is stored in: there can have been no entry before.
+
     The programs of heads may be routed by an eddy (``kernels.eddy``); all others run in order. They may stop where
     nobody needs what would come (``kernels.feedback``).
 
@@ -38,7 +42,7 @@ from __future__ import annotations
 from thalweg.engine.instants import FOREVER
 from thalweg.engine.kernels import eddy as eddies
 from thalweg.engine.kernels import feedback as fb
-from thalweg.engine.kernels.compiled import Float64s, Int64s, inlined, jit
+from thalweg.engine.kernels.compiled import Float64s, Int64s, jit
 from thalweg.engine.kernels.hashing import find, hash_codes
 from thalweg.engine.kernels.predicates import code_of, theta_holds
 from thalweg.engine.kernels.states import components_alive, drop_entries, has_entry, is_empty
@@ -80,6 +84,7 @@ from thalweg.engine.kernels.tables import (
     JOINING,
     JUDGE,
     LIVE,
+    N_BORN,
     N_CAPACITY,
     N_COMPLETE,
     N_COMPONENT_COUNT,
@@ -134,6 +139,9 @@ from thalweg.engine.kernels.tables import (
     X_IS_STATE,
     X_KEY,
     X_KEY_COUNT,
+    X_OWN,
+    X_PART_COUNT,
+    X_PARTS,
     X_PATH,
     X_SCAN,
     X_STORES,
@@ -145,29 +153,7 @@ from thalweg.engine.kernels.tables import (
     T,
     Tables,
 )
-from thalweg.engine.kernels.windows import forget_newest, join_partition, link
-
-
-@inlined
-def _has_no_part(
-    mem: Int64s,
-    streams: Int64s,
-    paths: Int64s,
-    steps: Int64s,
-    programs: Int64s,
-    lists: Int64s,
-    code: Int64s,
-    frame: int,
-    program: int,
-) -> bool:
-    """Whether a completion would find nothing: it begins in a base window that holds no tuple in the key's chain."""
-    step = programs[program, G_FIRST]
-    if steps[step, X_IS_STATE] or steps[step, X_SCAN]:
-        return False
-    key = hash_codes(code, frame, lists, steps[step, X_KEY], steps[step, X_KEY_COUNT])
-    path = steps[step, X_PATH]
-    newest = mem[paths[path, P_HEADS] + (key & paths[path, P_MASK]) * paths[path, P_SPAN]]
-    return newest < streams[steps[step, X_TARGET], S_OLDEST]
+from thalweg.engine.kernels.windows import forget_newest, is_alone, is_void, join_partition, link
 
 
 @jit
@@ -312,6 +298,19 @@ def run(
             key = hash_codes(code, frame, lists, steps[step, X_KEY], steps[step, X_KEY_COUNT])
             if steps[step, X_IS_STATE]:
                 if states[target, N_COMPLETE] != COMPLETE:
+                    if is_void(
+                        mem, streams, paths, lists, code, frame, steps[step, X_PARTS], steps[step, X_PART_COUNT]
+                    ):
+                        # Nothing to complete, whatever the status: it is not worth looking up, nor remembering.
+                        probed[frame, depth] = key
+                        cursors[frame, depth] = -1
+                        probes += 1
+                        phase = SCAN
+                        if feedback is not None and frame == 0:
+                            met[depth] = 0
+                        if eddy is not None and frame_program[frame] < n:
+                            seen[step, eddies.V_PROBES] += 1
+                        continue
                     slot = find(mem, states[target, N_DIRECTORY], states[target, N_DIRECTORY_MASK], key)
                     status = mem[slot + 1] & STATUS
                     if feedback is not None and status in (LIVE, TOUCHED):
@@ -328,8 +327,7 @@ def run(
                             or not has_entry(mem, streams, states, lists, target, key, watermark)
                         )
                     ):
-                        is_void = _has_no_part(mem, streams, paths, steps, programs, lists, code, frame, n + target)
-                        if feedback is not None and not is_void and gaps[target, fb.O_SEARCH] >= 0:
+                        if feedback is not None and gaps[target, fb.O_SEARCH] >= 0:
                             until = fb.witness(
                                 mem,
                                 floats,
@@ -354,25 +352,19 @@ def run(
                                 states[target, N_KEY_COUNT],
                                 watermark,
                             )
-                            is_void = until <= watermark
-                        if feedback is not None and is_void:  # most keys are asked for once: it is not worth keeping
-                            probed[frame, depth] = key
-                            cursors[frame, depth] = -1
-                            probes += 1
-                            completions += 1
-                            phase = SCAN
-                            if frame == 0:
-                                met[depth] = 0
-                            continue
+                            if until <= watermark:  # most keys are asked for once: it is not worth keeping
+                                probed[frame, depth] = key
+                                cursors[frame, depth] = -1
+                                probes += 1
+                                completions += 1
+                                phase = SCAN
+                                if frame == 0:
+                                    met[depth] = 0
+                                continue
                         if 2 * (states[target, N_LIVE] + 1) > states[target, N_DIRECTORY_MASK]:
                             stop, store = DIRECTORY_FULL, target
                             break
                         completions += 1
-                        if is_void:
-                            states[target, N_LIVE] += status == ABSENT
-                            mem[slot] = key
-                            mem[slot + 1] = (clock << STATUS_BITS) | TOUCHED
-                            continue
                         # Complete this key first, in a frame of its own.
                         if frame == 0:
                             completing_probes -= probes
@@ -645,7 +637,8 @@ def run(
             # 4. Store or emit; never both, for the root keeps no state.
             program = frame_program[frame]
             last = depth + 1 == programs[program, G_STEPS]
-            target = steps[programs[program, G_FIRST] + depth, X_STORES] if depth >= 0 else -1
+            step = programs[program, G_FIRST] + depth
+            target = steps[step, X_STORES] if depth >= 0 else -1
             if eddy is not None and program < n and depth >= 0:
                 target = eddies.land(modules, climbs, hops, program, depth)
                 last = hops[depth + 1, eddies.H_DONE] == (1 << n) - 1
@@ -655,6 +648,21 @@ def run(
                 if not wanted:
                     slot = find(mem, states[target, N_DIRECTORY], states[target, N_DIRECTORY_MASK], key)
                     wanted = mem[slot + 1] != ABSENT and mem[slot + 1] != SUSPENDED
+                    if (
+                        eddy is None
+                        and feedback is None
+                        and mem[slot + 1] == ABSENT
+                        and states[target, N_BORN] < FOREVER
+                        and is_alone(mem, streams, paths, steps[step, X_OWN], program, bound[0, program])
+                    ):
+                        # The key was void until this tuple came: all of its entries are made now, and from now on.
+                        if 2 * (states[target, N_LIVE] + 1) > states[target, N_DIRECTORY_MASK]:
+                            stop, store = DIRECTORY_FULL, target
+                            break
+                        states[target, N_LIVE] += 1
+                        mem[slot] = key
+                        mem[slot + 1] = LIVE
+                        wanted = True
                 if wanted:
                     count = states[target, N_COUNT]
                     if count == states[target, N_CAPACITY]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from thalweg.engine.instants import NEVER
 from thalweg.engine.kernels.compiled import Int64s, inlined, jit
 from thalweg.engine.kernels.hashing import DIRECTORY_FIELDS, find, hash_codes
+from thalweg.engine.kernels.prefetch import prefetch
 from thalweg.engine.kernels.tables import (
     ABSENT,
     ALIVE,
@@ -22,12 +23,17 @@ from thalweg.engine.kernels.tables import (
     N_DIRECTORY,
     N_DIRECTORY_MASK,
     N_HEADS,
+    N_KEY,
     N_LIVE,
     N_MASK,
     N_REGION,
     N_ROWS,
     N_ROWS_COUNT,
     N_STRIDE,
+    P_HEADS,
+    P_MASK,
+    P_SPAN,
+    PART_PATH,
     R_FRAME,
     ROW,
     S_MASK,
@@ -42,8 +48,10 @@ from thalweg.engine.kernels.tables import (
     Frames,
     Tables,
 )
-from thalweg.engine.kernels.windows import is_over, key_of
+from thalweg.engine.kernels.windows import is_over, is_void, key_of
 
+AHEAD = 8
+"""How many tuples ahead of it a search through a window asks for the memory that it will need."""
 FEW = 16
 """Of a state's newest entries, so many are looked at for one that is not over; if there is none, all are swept."""
 
@@ -119,8 +127,11 @@ def absent_keys(
     places: Int64s,
     patience: int,
     few: int,
+    start: int,
+    parts: int,
+    code: Int64s,
 ) -> int:
-    """Find the keys that a base window has and a state has not live; returns how many there are, at most.
+    """Find the keys that a base window has and a state has not live, void ones left out; how many there are, at most.
 
     -1: after ``patience`` tuples there seem to be far more than ``few`` (0: it has no end).
 
@@ -135,18 +146,35 @@ def absent_keys(
         places: a scratch hash table of zeros, its length a power of two above that of ``found``.
         patience: see above.
         few: see above.
+        start: of the parts of the state's key, in the lists.
+        parts: how many they are.
+        code: [one row, class]: scratch.
 
     """
-    row, state = tables.streams[stream], tables.states[index]
-    mask, count, last = len(places) - 1, 0, row[S_NEXT] - 1
-    for sequence in range(last, row[S_OLDEST] - 1, -1):
-        if last - sequence == patience > 0 and count * (last - row[S_OLDEST]) > 2 * few * patience:
+    streams, paths, lists = tables.streams, tables.paths, tables.lists
+    first, directory = tables.states[index, N_KEY], tables.states[index, N_DIRECTORY]
+    slots = tables.states[index, N_DIRECTORY_MASK]
+    region, ring, stride = streams[stream, S_REGION], streams[stream, S_MASK], streams[stream, S_STRIDE]
+    oldest, last = streams[stream, S_OLDEST], streams[stream, S_NEXT] - 1
+    mask, count = len(places) - 1, 0
+    for sequence in range(last, oldest - 1, -1):
+        if last - sequence == patience > 0 and count * (last - oldest) > few * patience:
             return -1
-        word = row[S_REGION] + (sequence & row[S_MASK]) * row[S_STRIDE]
-        if is_over(mem, tables.streams, stream, word, watermark):
+        if sequence - AHEAD >= oldest:
+            key = key_of(mem, region + ((sequence - AHEAD) & ring) * stride, fields)
+            prefetch(mem, directory + ((key ^ (key >> 32)) & slots) * DIRECTORY_FIELDS)
+            if parts > 0:
+                path = lists[start + PART_PATH]
+                prefetch(mem, paths[path, P_HEADS] + (key & paths[path, P_MASK]) * paths[path, P_SPAN])
+        word = region + (sequence & ring) * stride
+        if is_over(mem, streams, stream, word, watermark):
+            continue
+        for i in range(len(fields)):
+            code[0, lists[first + i]] = mem[word + fields[i]]
+        if is_void(mem, streams, paths, lists, code, 0, start, parts):
             continue
         key = key_of(mem, word, fields)
-        if mem[find(mem, state[N_DIRECTORY], state[N_DIRECTORY_MASK], key) + 1] != ABSENT:
+        if mem[find(mem, directory, slots, key) + 1] != ABSENT:
             continue
         place = (key ^ (key >> 32)) & mask
         while places[place] != 0 and found[places[place] - 1, 0] != key:

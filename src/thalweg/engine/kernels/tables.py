@@ -37,8 +37,13 @@ N_CHECK, N_BORN = 16, 17  # live keys at which to look for absent ones; when it 
 STATE_FIELDS = 18
 # Columns of Tables.steps.
 (X_TARGET, X_IS_STATE, X_PATH, X_FIELD, X_KEY, X_KEY_COUNT, X_CHECKS, X_CHECK_COUNT) = range(8)
-X_THETAS, X_THETA_COUNT, X_BINDS, X_BIND_COUNT, X_STORES, X_SCAN = range(8, 14)
-STEP_FIELDS = 14
+X_THETAS, X_THETA_COUNT, X_BINDS, X_BIND_COUNT, X_STORES, X_SCAN, X_PARTS, X_PART_COUNT, X_OWN = range(8, 17)
+STEP_FIELDS = 17
+# X_OWN: the access path of the head's own window by the key of the state that the step stores in; -1: there is none.
+# A part of a state's key, in lists: a stream of the state; its access path by the classes of the key that it carries;
+# these classes. A key is void if the base window of some part has no tuple in its chain.
+PART_STREAM, PART_PATH, PART_CLASSES, PART_CLASS_COUNT = range(4)
+PART_WIDTH = 4
 # Columns of Tables.programs.
 G_FIRST, G_STEPS, G_BINDS, G_BIND_COUNT, G_STRAIGHT = range(5)
 PROGRAM_FIELDS = 5

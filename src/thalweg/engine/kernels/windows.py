@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from thalweg.engine.instants import FOREVER
 from thalweg.engine.kernels.compiled import Int64s, inlined, jit
-from thalweg.engine.kernels.hashing import hash_fields, rotate
+from thalweg.engine.kernels.hashing import hash_codes, hash_fields, rotate
 from thalweg.engine.kernels.tables import (
     ALIVE,
     COUNTED,
@@ -16,6 +16,11 @@ from thalweg.engine.kernels.tables import (
     P_LINK,
     P_MASK,
     P_SPAN,
+    PART_CLASS_COUNT,
+    PART_CLASSES,
+    PART_PATH,
+    PART_STREAM,
+    PART_WIDTH,
     PARTITION_FIELDS,
     ROW,
     S_LIFETIME,
@@ -91,6 +96,32 @@ def key_of(mem: Int64s, word: int, fields: Int64s) -> int:
     for i in range(1, len(fields)):
         key = rotate(key) ^ mem[word + fields[i]]
     return key
+
+
+@inlined
+def is_void(
+    mem: Int64s, streams: Int64s, paths: Int64s, lists: Int64s, code: Int64s, frame: int, start: int, count: int
+) -> bool:
+    """Whether some base window has no tuple for its part of a key: no state that it is below has an entry then.
+
+    ``lists`` has ``count`` parts from ``start`` on. The heads of one key lie side by side, so most are there by now.
+    """
+    for part in range(start, start + count * PART_WIDTH, PART_WIDTH):
+        path = lists[part + PART_PATH]
+        key = hash_codes(code, frame, lists, lists[part + PART_CLASSES], lists[part + PART_CLASS_COUNT])
+        newest = mem[paths[path, P_HEADS] + (key & paths[path, P_MASK]) * paths[path, P_SPAN]]
+        if newest < streams[lists[part + PART_STREAM], S_OLDEST]:
+            return True
+    return False
+
+
+@inlined
+def is_alone(mem: Int64s, streams: Int64s, paths: Int64s, path: int, stream: int, sequence: int) -> bool:
+    """Whether a tuple that has just come is the only one in its chain of an access path (-1: nothing is known)."""
+    if path < 0:
+        return False
+    word = streams[stream, S_REGION] + (sequence & streams[stream, S_MASK]) * streams[stream, S_STRIDE]
+    return mem[word + paths[path, P_LINK]] < streams[stream, S_OLDEST]
 
 
 @inlined

@@ -7,12 +7,15 @@ Read in this order: :mod:`~thalweg.experiments.jisc.workloads` (the streams), :m
 :mod:`~thalweg.experiments.jisc.on_spark`).
 :mod:`~thalweg.experiments.jisc.plots` draws what was measured.
 
-Times are processor time, work is counted beside them, contenders take turns, and every lap's answer is compared.
+Times are processor time, work is counted beside them, contenders take turns (:mod:`thalweg.experiments.laps`), and
+every answer is compared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from thalweg.engine.compilation import ready_kernels
@@ -43,26 +46,30 @@ def measure(scale: Scale, sizes: Sizes, report: Report) -> Document:
     ready_kernels()
     rows: list[Row] = []
     claims: list[Claim] = []
-    for found, wanted in (
-        figures.migration_stage(figures.FIGURE_7, sizes.stage, report),
-        figures.migration_stage(figures.FIGURE_8, sizes.stage, report),
-        figures.normal_operation(sizes.normal, report),
-        *(time_to_first_output(each, report) for each in sizes.first_output),
-        figures.changes_from_time_to_time(figures.FIGURE_11, sizes.often, report),
-        figures.changes_from_time_to_time(figures.FIGURE_12, sizes.often, report),
-        latency_of_results(sizes.no_stall, report),
-        throughput_within_limits(sizes.limited, report),
-        adaptivity.drifting(sizes.adapting, report),
-        adaptivity.stationary(sizes.adapting, report),
+    parts: list[tuple[str, Callable[[], tuple[list[Row], list[Claim]]]]] = [
+        ("figure 7", partial(figures.migration_stage, figures.FIGURE_7, sizes.stage, report)),
+        ("figure 8", partial(figures.migration_stage, figures.FIGURE_8, sizes.stage, report)),
+        ("figure 9", partial(figures.normal_operation, sizes.normal, report)),
+        *((f"figure 10, {each.method}", partial(time_to_first_output, each, report)) for each in sizes.first_output),
+        ("figure 11", partial(figures.changes_from_time_to_time, figures.FIGURE_11, sizes.often, report)),
+        ("figure 12", partial(figures.changes_from_time_to_time, figures.FIGURE_12, sizes.often, report)),
+        ("no stall", partial(latency_of_results, sizes.no_stall, report)),
+        ("memory limit", partial(throughput_within_limits, sizes.limited, report)),
+        ("drifting streams", partial(adaptivity.drifting, sizes.adapting, report)),
+        ("stationary streams", partial(adaptivity.stationary, sizes.adapting, report)),
         *_on_spark(sizes, report),
-    ):
+    ]
+    for name, part in parts:
+        started = time.perf_counter()
+        found, wanted = part()
+        report(f"{name}: done in {time.perf_counter() - started:.0f} seconds")
         rows += found
         claims += wanted
     return Document(bench="jisc", scale=scale, machine=machine.describe(), rows=rows, claims=claims)
 
 
-def _on_spark(sizes: Sizes, report: Report) -> Iterator[tuple[list[Row], list[Claim]]]:
+def _on_spark(sizes: Sizes, report: Report) -> Iterator[tuple[str, Callable[[], tuple[list[Row], list[Claim]]]]]:
     if sizes.on_spark is not None:
         from thalweg.experiments.jisc.on_spark import drifting_on_spark
 
-        yield drifting_on_spark(sizes.on_spark, report)
+        yield "drifting streams on Spark", partial(drifting_on_spark, sizes.on_spark, report)

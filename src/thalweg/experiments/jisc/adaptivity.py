@@ -18,8 +18,8 @@ from thalweg import cql
 from thalweg.arrivals import arrivals
 from thalweg.experiments import answers
 from thalweg.experiments.experiment import Claim, Report, Row, at_least, at_most, rounded
-from thalweg.experiments.jisc.driving import Lap, Laps, race
 from thalweg.experiments.jisc.sizes import SEED, Adapting
+from thalweg.experiments.laps import Lap, Laps, race
 from thalweg.options import Options
 from thalweg.plan.difference import format_any
 from thalweg.planning import measured_statistics, plan_for

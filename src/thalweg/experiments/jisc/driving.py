@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import gc
-import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
-
-import numpy as np
 
 from thalweg.engine.migration import Joiner, open_joiner
 from thalweg.engine.observations import Work
 from thalweg.experiments import answers
-from thalweg.experiments.answers import Fingerprint
-from thalweg.experiments.experiment import Report, Row, rounded
 from thalweg.experiments.jisc.workloads import Tuples, Uniform
-from thalweg.experiments.timing import one_core
+from thalweg.experiments.laps import Lap, Laps
 from thalweg.plan.program import Rank
 from thalweg.plan.tree import Plan
 
@@ -96,66 +89,6 @@ class Drive:
         result = act()
         self.seconds += time.process_time() - started
         return result
-
-
-@dataclass(frozen=True, slots=True)
-class Lap:
-    """A stretch of a drive: seconds of processor time, counted work, and the answer."""
-
-    seconds: float
-    work: dict[str, int]
-    found: Fingerprint
-
-
-@dataclass(frozen=True, slots=True)
-class Laps:
-    """The same lap, driven several times."""
-
-    seconds: tuple[float, ...]
-    work: dict[str, int]
-    results: int
-
-    @property
-    def median(self) -> float:
-        return statistics.median(self.seconds)
-
-    def columns(self, tuples: int) -> Row:
-        """What a row says about them."""
-        return {
-            "results": self.results,
-            "tuples_per_s": round(tuples / self.median),
-            "cpu_seconds": rounded(self.median),
-            "fastest": rounded(min(self.seconds)),
-            "slowest": rounded(max(self.seconds)),
-            **self.work,
-        }
-
-
-def race(
-    drive: Callable[[str], Lap], names: Sequence[str], rounds: int, report: Report, *, warm_up: bool = True
-) -> dict[str, Laps]:
-    """Let everyone drive in turns, and see that all answers are the same.
-
-    A first round that nobody's clock counts warms up; laps of many seconds can do without. The order changes each time:
-    whoever comes after one that held little memory has to ask the system for more of it.
-    """
-    laps: dict[str, list[Lap]] = {name: [] for name in names}
-    expected: Fingerprint | None = None
-    rng = np.random.default_rng(rounds)
-    with one_core():
-        for turn in range(0 if warm_up else 1, rounds + 1):
-            for name in rng.permutation(names).tolist() if turn else names:
-                report(f"{name}, {f'{turn} of {rounds}' if turn else 'checking'}")
-                gc.collect()
-                lap = drive(name)
-                expected = lap.found if expected is None else expected
-                answers.check_fingerprints(expected, lap.found, (names[0], name))
-                if turn:
-                    laps[name].append(lap)
-    return {
-        name: Laps(tuple(lap.seconds for lap in each), each[-1].work, each[-1].found.rows)
-        for name, each in laps.items()
-    }
 
 
 def faster(laps: dict[str, Laps], name: str, other: str) -> float:

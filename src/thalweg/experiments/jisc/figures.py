@@ -22,13 +22,11 @@ from thalweg.experiments.jisc.driving import (
     STAIRS_JISC,
     Changes,
     Drive,
-    Lap,
-    Laps,
     faster,
-    race,
 )
 from thalweg.experiments.jisc.sizes import SEED, Normal, Often, Stage
 from thalweg.experiments.jisc.workloads import Tuples, Uniform, all_incomplete, one_incomplete, pipeline
+from thalweg.experiments.laps import Lap, Laps, side_by_side
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.search import choose_plan
 from thalweg.plan.tree import Plan
@@ -42,8 +40,13 @@ FIGURE_11 = "figure 11: changes from time to time, all states incomplete"
 FIGURE_12 = "figure 12: changes from time to time, one state incomplete"
 RIVALS = (MOVING_STATE, PARALLEL_TRACK, PRINTED)
 """Those that JISC is asked to be ahead of."""
+SLOW = (PRINTED, STAIRS, STAIRS_JISC)
+"""Those that take many times as long: fewer rounds tell."""
 PLAIN = "plain pipeline"
 AUTO = "auto"
+
+_PIECE = 1 << 13
+"""Tuples after which contenders take turns; what a change of plan takes belongs to the piece that it begins."""
 
 _CHANGES: dict[str, Change] = {
     FIGURE_7: one_incomplete,
@@ -63,10 +66,18 @@ class _Course:
     end: int
     changes: Changes = ()
 
-    def drive(self, plan: Plan, policy: str) -> Lap:
+    @property
+    def cuts(self) -> list[int]:
+        return [*range(self.start, self.end, _PIECE), self.end]
+
+    def begin(self, plan: Plan, policy: str) -> Callable[[int], Lap]:
+        """Warm up; what is returned drives on."""
         drive = Drive(policy, self.workload, plan, self.tuples)
         drive.to(self.start)
-        return drive.to(self.end, self.changes)
+        return partial(self._go_on, drive)
+
+    def _go_on(self, drive: Drive, end: int) -> Lap:
+        return drive.to(end, [change for change in self.changes if drive.position <= change[0] < end])
 
 
 def migration_stage(figure: str, sizes: Stage, report: Report) -> tuple[list[Row], list[Claim]]:
@@ -79,9 +90,9 @@ def migration_stage(figure: str, sizes: Stage, report: Report) -> tuple[list[Row
         tuples = workload.tuples(np.random.default_rng(SEED), start + workload.turn)
         old = range(workload.streams)
         course = _Course(workload, tuples, start, start + workload.turn, [(start, pipeline(_CHANGES[figure](old)))])
-        names = (JISC, *RIVALS, CACQ, STAIRS, STAIRS_JISC)
+        rounds = _rounds((JISC, *RIVALS, CACQ, STAIRS, STAIRS_JISC), sizes.rounds, sizes.slow_rounds)
         tell = _prefixed(report, f"{_short(figure)}, {joins} joins")
-        points.append(race(partial(course.drive, pipeline(old)), names, sizes.rounds, tell))
+        points.append(side_by_side(partial(course.begin, pipeline(old)), course.cuts, rounds, tell))
         rows += _rows(figure, {"joins": joins, "window": sizes.window}, workload.turn, points[-1])
     claims = _ahead(_short(figure), points)
     if figure == FIGURE_7:
@@ -102,12 +113,13 @@ def changes_from_time_to_time(figure: str, sizes: Often, report: Report) -> tupl
     tuples = workload.tuples(np.random.default_rng(SEED), start + sizes.tuples)
     one = list(range(workload.streams))
     plans = pipeline(one), pipeline(_CHANGES[figure](one))
+    rounds = _rounds((JISC, *RIVALS, CACQ), sizes.rounds, sizes.slow_rounds)
     for period in sizes.periods:
         positions = range(start + period, start + sizes.tuples, period)
         changes = [(position, plans[turn % 2]) for turn, position in enumerate(positions, start=1)]
         course = _Course(workload, tuples, start, start + sizes.tuples, changes)
         tell = _prefixed(report, f"{_short(figure)}, every {period:,} tuples")
-        points.append(race(partial(course.drive, plans[0]), (JISC, *RIVALS, CACQ), sizes.rounds, tell))
+        points.append(side_by_side(partial(course.begin, plans[0]), course.cuts, rounds, tell))
         columns: Row = {"period": period, "turns": round(period / workload.turn, 2), "joins": sizes.joins}
         rows += _rows(figure, {**columns, "window": sizes.window}, sizes.tuples, points[-1])
     return rows, _ahead(_short(figure), points)
@@ -127,9 +139,10 @@ def normal_operation(parts: Sequence[Normal], report: Report) -> tuple[list[Row]
         workload = Uniform(sizes.joins, sizes.window, sizes.method, "decks")
         start = sizes.warm_turns * workload.turn
         tuples = workload.tuples(np.random.default_rng(SEED), start + sizes.tuples)
-        lap = partial(_normal_lap, _Course(workload, tuples, start, start + sizes.tuples))
-        names = (JISC, PLAIN, CACQ, AUTO)
-        laps = race(lap, names, sizes.rounds, _prefixed(report, f"figure 9, {sizes.method}"))
+        course = _Course(workload, tuples, start, start + sizes.tuples)
+        rounds = dict.fromkeys((JISC, PLAIN, CACQ, AUTO), sizes.rounds)
+        tell = _prefixed(report, f"figure 9, {sizes.method}")
+        laps = side_by_side(partial(_begin_normally, course), course.cuts, rounds, tell)
         columns: Row = {"method": sizes.method, "joins": sizes.joins, "window": sizes.window}
         rows += _rows(FIGURE_9, columns, sizes.tuples, laps)
         if sizes.method == "hash":
@@ -143,18 +156,22 @@ def normal_operation(parts: Sequence[Normal], report: Report) -> tuple[list[Row]
     return rows, claims
 
 
-def _normal_lap(course: _Course, name: str) -> Lap:
+def _begin_normally(course: _Course, name: str) -> Callable[[int], Lap]:
     workload = course.workload
     plan: Plan = pipeline(range(workload.streams))
     if name == CACQ:
-        return course.drive(plan, CACQ)
+        return course.begin(plan, CACQ)
     if name == AUTO:
         plan = choose_plan(JoinGraph.of(workload.query), workload.statistics, "auto")
     if name != JISC:
-        return course.drive(plan, JISC)
+        return course.begin(plan, JISC)
     drive = Drive(JISC, workload, pipeline(all_incomplete(range(workload.streams))), course.tuples)
     drive.to(course.start, [(workload.turn, plan)])
-    return drive.to(course.end)
+    return drive.to
+
+
+def _rounds(names: Sequence[str], rounds: int, slow: int) -> dict[str, int]:
+    return {name: slow if name in SLOW else rounds for name in names}
 
 
 def _rows(part: str, columns: Row, tuples: int, laps: dict[str, Laps]) -> list[Row]:

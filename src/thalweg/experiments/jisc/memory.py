@@ -10,9 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from thalweg.experiments.experiment import Claim, Report, Row, at_most, rounded
-from thalweg.experiments.jisc.driving import JISC, Drive, Lap, race
+from thalweg.experiments.jisc.driving import JISC, Drive
 from thalweg.experiments.jisc.sizes import SEED, Limited
 from thalweg.experiments.jisc.workloads import Uniform, pipeline
+from thalweg.experiments.laps import Lap, race
 
 PART = "memory limit: throughput of a pipeline"
 UNLIMITED = "no limit"

@@ -18,6 +18,7 @@ class Stage:
     window: int
     warm_turns: int
     rounds: int
+    slow_rounds: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,7 @@ class Often:
     tuples: int
     periods: tuple[int, ...]
     rounds: int
+    slow_rounds: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,25 +119,33 @@ class Sizes:
 
 SIZES: dict[Scale, Sizes] = {
     "quick": Sizes(
-        stage=Stage(joins=(4, 12, 20), window=5_000, warm_turns=2, rounds=2),
+        stage=Stage(joins=(4, 12, 20), window=5_000, warm_turns=1, rounds=5, slow_rounds=1),
         normal=(
-            Normal("hash", joins=20, window=2_000, warm_turns=4, tuples=200_000, rounds=3),
+            Normal("hash", joins=20, window=2_000, warm_turns=4, tuples=100_000, rounds=3),
             Normal("nested loops", joins=4, window=300, warm_turns=4, tuples=20_000, rounds=3),
         ),
         first_output=(
             FirstOutput("hash", joins=20, windows=(1_000, 10_000, 100_000), changes=7, slow=3, bar=1 / 100),
             FirstOutput("nested loops", joins=20, windows=(300, 1_000, 4_000), changes=7, slow=1, bar=1 / 1000),
         ),
-        often=Often(joins=20, window=300, warm_turns=2, tuples=200_000, periods=(20_000, 50_000, 100_000), rounds=2),
+        often=Often(
+            joins=20,
+            window=300,
+            warm_turns=2,
+            tuples=200_000,
+            periods=(20_000, 50_000, 100_000),
+            rounds=3,
+            slow_rounds=1,
+        ),
         no_stall=NoStall(joins=8, window=4_000, changes=100, batches=1_400, interval=0.01),
         limited=Limited(joins=8, window=4_000, warm_turns=2, tuples=72_000, shares=(0.9, 0.8, 0.7, 0.6), rounds=3),
         adapting=Adapting(
-            streams=(4, 6, 8), phases=3, phase_seconds=40.0, steady_seconds=30.0, rounds=1, steady_rounds=7
+            streams=(4, 6, 8), phases=3, phase_seconds=25.0, steady_seconds=30.0, rounds=1, steady_rounds=5
         ),
         on_spark=OnSpark(streams=4, phases=2, phase_triggers=8, trigger_tuples=200_000),
     ),
     "paper": Sizes(
-        stage=Stage(joins=(4, 8, 12, 16, 20), window=10_000, warm_turns=48, rounds=3),
+        stage=Stage(joins=(4, 8, 12, 16, 20), window=10_000, warm_turns=48, rounds=3, slow_rounds=1),
         normal=(
             Normal("hash", joins=20, window=10_000, warm_turns=4, tuples=10_000_000, rounds=3),
             Normal("nested loops", joins=4, window=1_000, warm_turns=4, tuples=100_000, rounds=3),
@@ -150,7 +160,8 @@ SIZES: dict[Scale, Sizes] = {
             warm_turns=2,
             tuples=20_000_000,
             periods=tuple(million * 1_000_000 for million in range(1, 11)),
-            rounds=1,
+            rounds=2,
+            slow_rounds=1,
         ),
         no_stall=NoStall(joins=8, window=10_000, changes=100, batches=4_000, interval=0.01),
         limited=Limited(joins=8, window=10_000, warm_turns=4, tuples=900_000, shares=(0.9, 0.8, 0.7, 0.6), rounds=3),

@@ -11,10 +11,10 @@ from dataclasses import replace
 import numpy as np
 
 from thalweg.experiments.experiment import Report, Row
-from thalweg.experiments.jisc.driving import race
 from thalweg.experiments.jit.driving import CONTENDERS, Course
 from thalweg.experiments.jit.sizes import SEED, Family
 from thalweg.experiments.jit.workloads import Clique
+from thalweg.experiments.laps import race
 from thalweg.plan.tree import format_plan
 
 ANSWERS = "answers: the same plans over few values"

@@ -9,21 +9,17 @@ stores.
 
 from __future__ import annotations
 
-import gc
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
-
-import numpy as np
 
 from thalweg.engine.join import JoinEngine
 from thalweg.experiments import answers
 from thalweg.experiments.experiment import Report, Row
-from thalweg.experiments.jisc.driving import Lap, Laps
 from thalweg.experiments.jisc.workloads import Tuples
 from thalweg.experiments.jit.workloads import Clique
-from thalweg.experiments.timing import one_core
+from thalweg.experiments.laps import NO_LAP, Lap, Laps, side_by_side
 from thalweg.options import Production
 
 Method = Literal["nested loops", "hash"]
@@ -105,37 +101,19 @@ class Course:
         A look drops what has expired from the states. Nested loops would otherwise compare with it until a state is
         full; the paper's joins drop it at every arrival.
         """
-        ride = Ride(self, CONTENDERS[name])
-        seconds = 0.0
+        ride, whole = Ride(self, CONTENDERS[name]), NO_LAP
         for cut in self.cuts(_LOOKS)[1:]:
-            seconds += ride.to(cut)
+            whole = whole.joined(ride.to(cut))
             if peaks is not None:
                 peaks.look(ride.engine)
-        return Lap(seconds, ride.work, ride.found)
+        return whole
 
     def drive_side_by_side(self, names: Sequence[str], rounds: int, report: Report) -> dict[str, Laps]:
-        """Drive several through at the same time, taking turns piece by piece; of every piece, the best round counts.
+        """Drive several through at the same time, without looks."""
+        return side_by_side(self._start, self.cuts(_PIECES), dict.fromkeys(names, rounds), report)
 
-        Whatever slows the machine down for a moment then slows all of them down, or a round that does not count.
-        """
-        cuts = self.cuts(_PIECES)
-        seconds = np.empty((rounds, len(cuts) - 1, len(names)))
-        with one_core():
-            for turn in range(rounds):
-                report(f"{', '.join(names)}: {turn + 1} of {rounds}")
-                rides = [Ride(self, CONTENDERS[name]) for name in names]
-                gc.collect()
-                for piece, cut in enumerate(cuts[1:]):
-                    for i in range(len(names)):
-                        place = (i + piece + turn) % len(names)
-                        seconds[turn, piece, place] = rides[place].to(cut)
-                for name, ride in zip(names, rides, strict=True):
-                    answers.check_fingerprints(rides[0].found, ride.found, (names[0], name))
-        best = seconds.min(axis=0).sum(axis=0)
-        return {
-            name: Laps((float(best[place]),), ride.work, ride.found.rows)
-            for place, (name, ride) in enumerate(zip(names, rides, strict=True))
-        }
+    def _start(self, name: str) -> Callable[[int], Lap]:
+        return Ride(self, CONTENDERS[name]).to
 
 
 class Ride:
@@ -150,28 +128,22 @@ class Ride:
             nested_loops=contender.method == "nested loops",
             production=contender.production,
         )
-        self.found = answers.NOTHING
         self._tuples = course.tuples
         self._position = 0
         self.to(clique.window)
-        self._before = self.engine.work
 
-    def to(self, end: int) -> float:
-        """Process what comes before ``end``; seconds of processor time."""
+    def to(self, end: int) -> Lap:
+        """Process what comes before ``end``."""
         batch = self._tuples.between(self._position, end)
+        before, found, seconds = self.engine.work, answers.NOTHING, 0.0
         started = time.process_time()
         self.engine.offer(batch)
         blocks = self.engine.advance()
-        seconds = 0.0
         while (block := next(blocks, None)) is not None:
             seconds += time.process_time() - started
-            self.found = self.found.joined(answers.fingerprint(block[:, 2:].T))
+            found = found.joined(answers.fingerprint(block[:, 2:].T))
             started = time.process_time()
+        seconds += time.process_time() - started
         self._position = end
-        return seconds + time.process_time() - started
-
-    @property
-    def work(self) -> dict[str, int]:
-        """Counted since the first window."""
         after = self.engine.work
-        return {name: getattr(after, name) - getattr(self._before, name) for name in _COUNTS}
+        return Lap(seconds, {name: getattr(after, name) - getattr(before, name) for name in _COUNTS}, found)

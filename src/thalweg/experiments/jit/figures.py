@@ -13,7 +13,6 @@ from functools import partial
 import numpy as np
 
 from thalweg.experiments.experiment import Claim, Report, Row, at_least, at_most, below, rounded
-from thalweg.experiments.jisc.driving import Lap, Laps, race
 from thalweg.experiments.jit.driving import (
     AUTO_HASH,
     CONTENDERS,
@@ -29,6 +28,7 @@ from thalweg.experiments.jit.driving import (
 )
 from thalweg.experiments.jit.sizes import SEED, Family, Figure, Parameter, Sizes
 from thalweg.experiments.jit.workloads import Clique
+from thalweg.experiments.laps import Lap, Laps, race
 
 LABELS: dict[Parameter, str] = {
     "window_min": "the window in minutes",

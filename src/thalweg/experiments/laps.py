@@ -1,0 +1,116 @@
+"""Laps: the same stretch of tuples driven by several contenders, one after the other or side by side."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from thalweg.experiments import answers
+from thalweg.experiments.answers import Fingerprint
+from thalweg.experiments.experiment import Report, Row, rounded
+from thalweg.experiments.timing import one_core
+
+
+@dataclass(frozen=True, slots=True)
+class Lap:
+    """A stretch of a drive: seconds of processor time, counted work, and the answer."""
+
+    seconds: float
+    work: dict[str, int]
+    found: Fingerprint
+
+    def joined(self, other: Lap) -> Lap:
+        """The lap that begins with this one and ends with the next.
+
+        >>> Lap(1.0, {"probes": 2}, answers.NOTHING).joined(Lap(0.5, {"probes": 3}, answers.NOTHING)).work
+        {'probes': 5}
+        """
+        work = {name: self.work.get(name, 0) + count for name, count in other.work.items()}
+        return Lap(self.seconds + other.seconds, work, self.found.joined(other.found))
+
+
+NO_LAP = Lap(0.0, {}, answers.NOTHING)
+
+
+@dataclass(frozen=True, slots=True)
+class Laps:
+    """The same lap, driven several times."""
+
+    seconds: tuple[float, ...]
+    work: dict[str, int]
+    results: int
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.seconds)
+
+    def columns(self, tuples: int) -> Row:
+        """What a row says about them."""
+        return {
+            "results": self.results,
+            "tuples_per_s": round(tuples / self.median),
+            "cpu_seconds": rounded(self.median),
+            "fastest": rounded(min(self.seconds)),
+            "slowest": rounded(max(self.seconds)),
+            **self.work,
+        }
+
+
+def race(
+    drive: Callable[[str], Lap], names: Sequence[str], rounds: int, report: Report, *, warm_up: bool = True
+) -> dict[str, Laps]:
+    """Let everyone drive in turns, and see that all answers are the same.
+
+    A first round that nobody's clock counts warms up; laps of many seconds can do without. The order changes each time:
+    whoever comes after one that held little memory has to ask the system for more of it.
+    """
+    laps: dict[str, list[Lap]] = {name: [] for name in names}
+    expected: Fingerprint | None = None
+    rng = np.random.default_rng(rounds)
+    with one_core():
+        for turn in range(0 if warm_up else 1, rounds + 1):
+            for name in rng.permutation(names).tolist() if turn else names:
+                report(f"{name}, {f'{turn} of {rounds}' if turn else 'checking'}")
+                gc.collect()
+                lap = drive(name)
+                expected = lap.found if expected is None else expected
+                answers.check_fingerprints(expected, lap.found, (names[0], name))
+                if turn:
+                    laps[name].append(lap)
+    return {
+        name: Laps(tuple(lap.seconds for lap in each), each[-1].work, each[-1].found.rows)
+        for name, each in laps.items()
+    }
+
+
+def side_by_side(
+    start: Callable[[str], Callable[[int], Lap]], cuts: Sequence[int], rounds: Mapping[str, int], report: Report
+) -> dict[str, Laps]:
+    """Drive several through at the same time, taking turns piece by piece; of every piece, the best round counts.
+
+    Whatever slows the machine down for a moment then slows all of them down, or a round that does not count. ``start``
+    brings a contender to the first of the ``cuts``; what it returns drives on to the others, a piece at a time.
+    ``rounds``: how often each takes part. All answers must be the same.
+    """
+    best = {name: np.full(len(cuts) - 1, np.inf) for name in rounds}
+    whole: dict[str, Lap] = {}
+    with one_core():
+        for turn in range(max(rounds.values())):
+            names = [name for name in rounds if turn < rounds[name]]
+            report(f"{', '.join(names)}: {turn + 1} of {rounds[names[0]]}")
+            drives = {name: start(name) for name in names}
+            whole |= dict.fromkeys(names, NO_LAP)
+            gc.collect()
+            for piece, cut in enumerate(cuts[1:]):
+                for i in range(len(names)):
+                    name = names[(i + piece + turn) % len(names)]
+                    lap = drives[name](cut)
+                    best[name][piece] = min(best[name][piece], lap.seconds)
+                    whole[name] = whole[name].joined(lap)
+            for name in names:
+                answers.check_fingerprints(whole[names[0]].found, whole[name].found, (names[0], name))
+    return {name: Laps((float(best[name].sum()),), lap.work, lap.found.rows) for name, lap in whole.items()}
