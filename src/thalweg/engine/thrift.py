@@ -46,7 +46,7 @@ _PROMISE_PRICE = 2.5e5
 """Nanoseconds of a promise, for every two streams that can meet: their samples are compared, demands are found."""
 _CHANGE_PRICE = 5e5
 """Nanoseconds of a change of programs per stream."""
-_LOOKS = 700.0
+_LOOKS = 500.0
 """Nanoseconds per tuple of looks at what is known, and of access paths that nobody else needs."""
 _TEST = 600.0
 """Nanoseconds of a search for a partner beside its probes."""
@@ -203,8 +203,9 @@ class Promise:
         for site in self._demands.sites[stream]:
             demand = self._demands.demands[site.demand]
             if site.depth < 0 and demand.key:
+                test = self._search(stream, demand.witness) + _TEST
+                asking += demanded * self._novelty(stream, demand.key) * test
                 demanded *= 1 - math.exp(-self._partners(stream, demand))
-                asking += self._novelty(stream, demand.key) * (self._search(stream, demand.witness) + _TEST)
         return demanded * now + asking + _LOOKS
 
     def _novelty(self, stream: int, key: Sequence[int]) -> float:
