@@ -46,7 +46,7 @@ _PROMISE_PRICE = 2.5e5
 """Nanoseconds of a promise, for every two streams that can meet: their samples are compared, demands are found."""
 _CHANGE_PRICE = 5e5
 """Nanoseconds of a change of programs per stream."""
-_LOOKS = 500.0
+_LOOKS = 700.0
 """Nanoseconds per tuple of looks at what is known, and of access paths that nobody else needs."""
 _TEST = 600.0
 """Nanoseconds of a search for a partner beside its probes."""

@@ -9,11 +9,9 @@ Design
     WANTING  (a suspended sub-tuple) until a tuple arrives that could be part of a partner: the newest tuple in the
              hash chain of the values, in one of the windows asked, is younger than the memory. Then it is asked again.
 
-    A demand for a single component is looked into when its values are met: a search costs less than what a tuple in
-    vain does below, which often stops for another reason before it fails there. One for several components is looked
-    into after a probe has failed, as in the paper. From then on everything of the same values stops, until a partner
-    arrives. Where the demand has a Bloom filter instead, nothing is remembered or asked: one bit per value and
-    window tells at once what has no partner for sure.
+    As in the paper, a demand is looked into only after a probe has failed; from then on everything of
+    the same values stops, until a partner arrives. Where the demand has a Bloom filter instead, nothing is
+    remembered or asked: one bit per value and window tells at once what has no partner for sure.
 
     Where a program stops, entries are missing in states. Each state has a table of *gaps*: for what is known of
     the key of such an entry, the number of the tuple that left it out. A live key is to be trusted only if it was

@@ -536,7 +536,7 @@ def run(
                     key = hash_codes(code, 0, lists, demands[demand, fb.D_KEY], demands[demand, fb.D_KEY_COUNT])
                     word = fb.slot_of(mem, demands, demand, key)
                     verdict = fb.recall(mem, streams, paths, lists, demands, demand, word, code, watermark)
-                    if verdict == fb.OUTDATED or (verdict == fb.UNKNOWN and sites[site, fb.W_SIZE] == 1):
+                    if verdict == fb.OUTDATED:
                         verdict = fb.examine(
                             mem,
                             floats,
