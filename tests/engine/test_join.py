@@ -7,7 +7,6 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import get_args
 
 import numpy as np
@@ -30,7 +29,6 @@ from thalweg.engine.encoding import mix
 from thalweg.engine.join import JoinEngine
 from thalweg.engine.layout import layouts
 from thalweg.engine.migration import Joiner, open_joiner
-from thalweg.engine.thrift import Habit
 from thalweg.options import Feedback, Migration, Production
 from thalweg.plan.tree import Join, Leaf, LinearPlan, Plan, Tree, TreePlan, state_nodes
 
@@ -216,8 +214,8 @@ def make_eager(patch: pytest.MonkeyPatch, rng: random.Random) -> None:
     """Let ``auto`` change its mind all the time, and what is remembered have room for a few values only."""
     patch.setattr("thalweg.engine.feedback._FIRST_SLOTS", rng.choice([2, 8]))
     patch.setattr("thalweg.engine.join.PERIOD", rng.choice([1, 3, 10]))
-    patch.setattr("thalweg.engine.join.Habit", partial(Habit, not_before=0))
-    patch.setattr("thalweg.engine.thrift._WORTH_A_CHANGE", 0)
+    patch.setattr("thalweg.engine.thrift._PROMISE_PRICE", 0)
+    patch.setattr("thalweg.engine.thrift._CHANGE_PRICE", 0)
     patch.setattr("thalweg.engine.thrift._PROMISE", rng.choice([0.0, 1.0, 100.0]))
     patch.setattr("thalweg.engine.thrift._KEPT", rng.choice([0.5, 1.0, 100.0]))
 

@@ -100,7 +100,7 @@ def test_nested_loops_look_at_more_than_lookups_do_and_produce_the_same(document
 
 def test_claims_follow_from_the_rows(document: Document) -> None:
     measured = {claim["claim"]: claim["measured"] for claim in document["claims"]}
-    assert len(measured) == len(document["claims"]) == 5 + 3 + 2 + 2 + 1
+    assert len(measured) == len(document["claims"]) == 5 + 3 + 2 + 2 + 2 + 1
     candidates = {
         (row["production"], row["window_min"]): row["candidates"]
         for row in of_part(document, "figure 10")

@@ -14,7 +14,7 @@ from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.kernels.hashing import DIRECTORY_FIELDS
 from thalweg.engine.memory import Memory
 
-_FIRST_SLOTS = 1 << 8
+_FIRST_SLOTS = 1 << 6
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,15 +33,15 @@ from thalweg.engine.kernels.hashing import DIRECTORY_FIELDS
 from thalweg.engine.kernels.straight import run_straight
 from thalweg.engine.observations import Work
 from thalweg.engine.states import KeptStates
-from thalweg.engine.thrift import PERIOD, SAMPLE, Habit, Promise, reconsidered, sleepers
+from thalweg.engine.thrift import PERIOD, SAMPLE, Habit, Promise, reconsidered, sleepers, storing
 from thalweg.options import Feedback, Production
-from thalweg.plan.demand import find_demands, find_searches, siblings
+from thalweg.plan.demand import Demands, find_demands, find_searches, siblings
 from thalweg.plan.program import Programs, Rank, compile_programs
 from thalweg.plan.transition import without_a_key
 from thalweg.plan.tree import Node, Plan
 
-_FIRST_CAPACITY = 1 << 10
-"""Tuples or entries that a new store has room for: a few pages, doubled on demand."""
+_FIRST_CAPACITY = 1 << 7
+"""Tuples or entries that a new store has room for: a page or two, doubled on demand."""
 _OUTPUT_BLOCK = 1 << 15
 """Results per block: large enough that taking a block costs nothing, small enough for the cache."""
 _STRETCH = 1 << 13
@@ -130,6 +130,8 @@ class JoinEngine(KeptStates):
         self._tally = np.zeros(fb.TALLIES, np.int64)
         self._habit = Habit()
         self._sleepers: tuple[Node, ...] = ()
+        self._compiled: tuple[Plan, Rank | None, frozenset[Node], Programs] | None = None
+        self._foreseen: tuple[Programs, Demands] | None = None
         self._unstored = 0
         self.seconds = 0.0
         self._come = np.zeros(n, np.int64)
@@ -388,7 +390,10 @@ class JoinEngine(KeptStates):
     def _compile(self, plan: Plan, rank: Rank | None, unprobed: frozenset[Node]) -> Programs:
         fills = self._completion == "moving_state" or self._weighs_feedback
         loops = self._nested_loops
-        return compile_programs(plan, self.graph, rank, fills=fills, unprobed=unprobed, nested_loops=loops)
+        if self._compiled is None or self._compiled[:3] != (plan, rank, unprobed):
+            programs = compile_programs(plan, self.graph, rank, fills=fills, unprobed=unprobed, nested_loops=loops)
+            self._compiled = plan, rank, unprobed, programs
+        return self._compiled[3]
 
     def _assemble(self, plan: Plan, rank: Rank | None, unprobed: frozenset[Node] = frozenset()) -> Assembly:
         programs = self._compile(plan, rank, unprobed)
@@ -577,28 +582,49 @@ class JoinEngine(KeptStates):
     def _weigh_feedback(self) -> None:
         """Decide, from time to time, where feedback pays (:mod:`thalweg.engine.thrift`)."""
         habit = self._habit
-        is_due = self._weighs_feedback and self._counters[k.C_TUPLES] - habit.looked >= PERIOD
-        if not is_due or self._straight or self._passes_over:
+        if not self._weighs_feedback or self._counters[k.C_TUPLES] - habit.looked < PERIOD:
             return
-        self._habit = reconsidered(habit, self.work, self._idle_states(), self._promised)
+        if self._straight or self._passes_over or self._counters[k.C_TUPLES] - habit.looked < self._all_held():
+            return
+        work = tuple(self._counters[: k.C_RESULTS + 1].tolist())
+        tests = 0 if self._feedback is None else int(self._feedback.tally[fb.T_TESTS])
+        self._habit = reconsidered(habit, work, tests, self._idle_states(), self._pairs, self._promised)
         chosen: tuple[Node, ...] = ()
-        if not self._habit.asks:
-            pairs = siblings(self.plan)
-            asleep = {pairs[node] for node in self._sleepers}
+        if (self._habit.idle | habit.idle or self._sleepers) and not self._habit.asks:
+            known = siblings(self.plan)
+            asleep = {known[node] for node in self._sleepers}
             chosen = sleepers(
-                pairs,
+                known,
                 [
                     node
                     for i, node in enumerate(self._nodes)
                     if (habit.idle | self._habit.idle if node in asleep else habit.idle & self._habit.idle) >> i & 1
                 ],
             )
-        if self._habit.asks != habit.asks or (set(chosen) != set(self._sleepers) and habit.may_change):
+        is_other = set(chosen) != set(self._sleepers)
+        gain = storing(work, habit.work) * self._share_within(chosen) if is_other and chosen else 1.0
+        is_worth = is_other and self._habit.may_change(len(self.layouts), gain)
+        if self._habit.asks != habit.asks or is_worth:
+            self._habit = replace(self._habit, settled=self._habit.spent)
             self._sleepers = chosen
             self._end_feedback()
             self._install(self._assemble(self.plan, self._rank))
             self._begin_feedback()
             self._make_whole()
+
+    def _all_held(self) -> int:
+        """How many tuples all base windows hold."""
+        return int((self._streams[:, k.S_NEXT] - self._streams[:, k.S_OLDEST]).sum())
+
+    @property
+    def _pairs(self) -> int:
+        """How many pairs of streams have a class in common."""
+        return sum(len(members) * (len(members) - 1) // 2 for members in self.graph.classes)
+
+    def _share_within(self, nodes: Sequence[Node]) -> float:
+        """Of the entries in all states, the share of those within some nodes."""
+        within = [any(state <= node for node in nodes) for state in self._nodes]
+        return float(self._states[within, k.N_COUNT].sum() / max(1, self._states[:, k.N_COUNT].sum()))
 
     def _idle_states(self) -> int:
         """The states that are complete and have no entry, as bits."""
@@ -614,8 +640,9 @@ class JoinEngine(KeptStates):
     def _promised(self, now: float) -> float:
         """What a tuple would cost if joins asked for parts."""
         programs = self._compile(self.plan, self._rank, frozenset())
-        demands = find_demands(self.plan, self.graph, programs)
-        return Promise(self.glimpse(SAMPLE), self.layouts, demands).cost(now)
+        if self._foreseen is None or self._foreseen[0] is not programs:
+            self._foreseen = programs, find_demands(self.plan, self.graph, programs)
+        return Promise(self.glimpse(SAMPLE), self.layouts, *self._foreseen).cost(now)
 
     def _make_whole(self) -> None:
         """Complete the states in which nothing will be missing any more: as changes of plan do, or at once."""
@@ -674,7 +701,9 @@ class JoinEngine(KeptStates):
         if self._feedback is None:
             return
         row = self._states[index]
-        old, slots = int(row[k.N_DIRECTORY]), int(row[k.N_DIRECTORY_MASK]) + 1
+        old, had = int(row[k.N_DIRECTORY]), int(row[k.N_DIRECTORY_MASK]) + 1
+        keys = min(int(row[k.N_LIVE]), int(row[k.N_COUNT]))
+        slots = min(had, max(_FIRST_CAPACITY, self._slots_enough(index), 4 << keys.bit_length()))
         directory = self._memory.allocate(slots * DIRECTORY_FIELDS)
         fb.settle(
             self._memory.words,
@@ -686,7 +715,11 @@ class JoinEngine(KeptStates):
             slots - 1,
             self.watermark,
         )
-        self._memory.free(old, slots * DIRECTORY_FIELDS)
+        self._memory.free(old, had * DIRECTORY_FIELDS)
+        # What joined without feedback before needed far more room, and every entry's way out is as long as that.
+        room = max(_FIRST_CAPACITY, 4 << int(row[k.N_COUNT]).bit_length())
+        if room < row[k.N_CAPACITY]:
+            self._resize(index, room)
 
     # -- Memory -------------------------------------------------------------------------
 

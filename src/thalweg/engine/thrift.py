@@ -10,6 +10,10 @@ next to nothing, so it sleeps when that was seen in two looks in a row; the stat
 their values meet (from a sample, as if columns were independent), and so does the price of finding it out. If that
 promises to save a good part of what a tuple costs now, all joins ask. If the promise is not kept, none does for a
 while, each time longer.
+
+Deciding is paid for by the join's own work: a promise may cost a small share of the work that was done by then, and a
+change of programs what it would have saved of that work. So streams that end soon lose little, and those that go on
+gain nearly all there is.
 """
 
 from __future__ import annotations
@@ -22,26 +26,34 @@ import numpy as np
 
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.layout import StreamLayout
-from thalweg.engine.observations import Glimpse, Work
+from thalweg.engine.observations import Glimpse
 from thalweg.plan.cost import DEFAULT_COSTS, Costs
 from thalweg.plan.demand import Demand, Demands
-from thalweg.plan.program import Program
+from thalweg.plan.program import Program, Programs
 from thalweg.plan.tree import Node
 
-PERIOD = 1 << 12
-"""Tuples between two looks, at least: a look takes a fraction of a millisecond."""
+PERIOD = 1 << 13
+"""Tuples between two looks, at least; and at least as many as the windows hold."""
 SAMPLE = 256
 """Tuples of each window in a look: enough to tell how often values meet."""
-_PROMISE = 0.6
+_PROMISE = 0.7
 """What must be left of today's cost, by the promise, for joins to ask: it is rough."""
 _KEPT = 0.95
 """What may be left of the former cost, by the count, for them to go on asking."""
-_WORTH_A_CHANGE = 30_000_000
-"""Nanoseconds of work before anyone is put to sleep: a change of programs takes some milliseconds."""
-_WORTH_A_PROMISE = 100_000_000
-"""Nanoseconds of work before joins may ask: a promise takes some milliseconds, too; after each one, twice as many."""
-_LOOKS = 150.0
+_SHARE = 0.03
+"""Of the work done so far, what a promise may cost; after each one, twice as much work is waited for."""
+_PROMISE_PRICE = 2.5e5
+"""Nanoseconds of a promise, for every two streams that can meet: their samples are compared, demands are found."""
+_CHANGE_PRICE = 5e5
+"""Nanoseconds of a change of programs per stream."""
+_LOOKS = 700.0
 """Nanoseconds per tuple of looks at what is known, and of access paths that nobody else needs."""
+_TEST = 600.0
+"""Nanoseconds of a search for a partner beside its probes."""
+
+
+_MULTIPLIER = 0x5851F42D4C957F2D
+"""Mixes the codes of several columns into one; odd, and larger than they are far apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,34 +62,40 @@ class Habit:
 
     Attributes:
         asks: whether its joins ask for parts.
+        is_new: whether they have just begun: states are filled anew, and nothing is judged by that.
         looked: the number of tuples at the last look.
         work: the work counted by then.
-        spent: what that cost, in nanoseconds.
+        tests: the searches for partners by then.
+        spent: what all that cost, in nanoseconds.
         idle: the kept states that were empty then, as bits.
         cost: what a tuple cost before they asked, in nanoseconds.
-        not_before: how much must be spent before the next promise.
+        not_before: how much must be spent before the next promise, beside what it costs.
+        settled: what was spent when programs last changed.
 
     """
 
     asks: bool = False
+    is_new: bool = False
     looked: int = 0
     work: tuple[int, ...] = ()
+    tests: int = 0
     spent: int = 0
     idle: int = 0
     cost: int = 0
-    not_before: int = _WORTH_A_PROMISE
+    not_before: int = 0
+    settled: int = 0
 
-    @property
-    def may_change(self) -> bool:
-        """Whether enough was spent for a change of programs not to be felt."""
-        return self.spent >= _WORTH_A_CHANGE
+    def may_change(self, streams: int, gain: float) -> bool:
+        """Whether a change of programs that saves this share of the work would have paid by now.
+
+        Each further change waits until twice as much was spent.
+        """
+        return self.spent >= 2 * self.settled and gain * self.spent >= _CHANGE_PRICE * streams
 
 
 def price(work: Sequence[int], before: Sequence[int], costs: Costs = DEFAULT_COSTS) -> float:
     """Nanoseconds per tuple of the work counted since before."""
-    tuples, probes, candidates, stored, completions, results = (
-        after - earlier for after, earlier in zip(work, before or (0,) * len(work), strict=True)
-    )
+    tuples, probes, candidates, stored, completions, results = _since(work, before)
     return (
         costs.base
         + (probes * costs.probe + candidates * costs.candidate + stored * costs.store) / max(1, tuples)
@@ -85,20 +103,37 @@ def price(work: Sequence[int], before: Sequence[int], costs: Costs = DEFAULT_COS
     )
 
 
-def reconsidered(habit: Habit, work: Work, idle: int, promise: Callable[[float], float]) -> Habit:
-    """The habit after another look, at which states were ``idle``.
+def storing(work: Sequence[int], before: Sequence[int], costs: Costs = DEFAULT_COSTS) -> float:
+    """Which part of that goes into and out of states."""
+    tuples, _, _, stored, *_ = _since(work, before)
+    return stored * costs.store / max(1, tuples) / price(work, before, costs)
 
-    ``promise``: what a tuple would cost that now costs so much.
+
+def _since(work: Sequence[int], before: Sequence[int]) -> list[int]:
+    return [after - earlier for after, earlier in zip(work, before or (0,) * len(work), strict=True)]
+
+
+def reconsidered(
+    habit: Habit, work: tuple[int, ...], tests: int, idle: int, pairs: int, promise: Callable[[float], float]
+) -> Habit:
+    """The habit after another look, at which states were ``idle`` and so much was counted, ``tests`` among it.
+
+    ``pairs`` of streams can meet. ``promise``: what a tuple would cost that now costs so much.
     """
-    cost = price(work.counts, habit.work)
-    spent = habit.spent + round(cost * (work.tuples - habit.looked))
-    seen = Habit(habit.asks, work.tuples, work.counts, spent, idle, habit.cost, habit.not_before)
+    cost = price(work, habit.work)
+    tuples = work[0] - habit.looked
     if habit.asks:
-        return seen if cost <= _KEPT * habit.cost else replace(seen, asks=False, idle=0, not_before=4 * spent)
-    if spent < habit.not_before:
+        cost += _LOOKS + _TEST * (tests - habit.tests) / max(1, tuples)
+    spent = habit.spent + round(cost * tuples)
+    seen = replace(habit, is_new=False, looked=work[0], work=work, tests=tests, spent=spent, idle=idle)
+    if habit.asks:
+        if habit.is_new or cost <= _KEPT * habit.cost:
+            return seen
+        return replace(seen, asks=False, idle=0, not_before=4 * spent)
+    if spent < habit.not_before or _SHARE * spent < _PROMISE_PRICE * pairs:
         return seen
     if promise(cost) < _PROMISE * cost:
-        return replace(seen, asks=True, idle=0, cost=round(cost))
+        return replace(seen, asks=True, is_new=True, idle=0, cost=round(cost))
     return replace(seen, not_before=2 * spent)
 
 
@@ -122,12 +157,18 @@ class Promise:
     """What a tuple would cost if joins asked for parts."""
 
     def __init__(
-        self, glimpse: Glimpse, layouts: Sequence[StreamLayout], demands: Demands, costs: Costs = DEFAULT_COSTS
+        self,
+        glimpse: Glimpse,
+        layouts: Sequence[StreamLayout],
+        programs: Programs,
+        demands: Demands,
+        costs: Costs = DEFAULT_COSTS,
     ) -> None:
         self._held = [window.held for window in glimpse.windows]
         self._words = [window.words for window in glimpse.windows]
         self._arrived = [window.arrived for window in glimpse.windows]
         self._layouts = layouts
+        self._programs = programs
         self._demands = demands
         self._costs = costs
         self._met: dict[tuple[int, int, int], float] = {}
@@ -137,18 +178,46 @@ class Promise:
         total = sum(self._arrived)
         if not total or min(self._held, default=0) <= 0:
             return math.inf
+        shares = [arrived / total for arrived in self._arrived]
+        ways = [self._way(stream) for stream in range(len(shares))]
+        scale = now / sum(share * way for share, way in zip(shares, ways, strict=True))
         return sum(
-            arrived / total * self._of_stream(stream, now) for stream, arrived in enumerate(self._arrived) if arrived
+            share * self._of_stream(stream, scale * ways[stream]) for stream, share in enumerate(shares) if share
         )
+
+    def _way(self, stream: int) -> float:
+        """What the program of a stream costs a tuple, by the model."""
+        tuples, cost, seen = 1.0, self._costs.base, [stream]
+        for step in self._programs.heads[stream].steps:
+            found = 1.0
+            for other in sorted(step.target):
+                found *= self._matches(seen, other)
+                seen.append(other)
+            cost += tuples * (self._costs.probe + found * self._costs.candidate)
+            tuples *= found
+            cost += tuples * (self._costs.store if step.stores is not None else 0.0)
+        return cost
 
     def _of_stream(self, stream: int, now: float) -> float:
         demanded, asking = 1.0, 0.0
         for site in self._demands.sites[stream]:
             demand = self._demands.demands[site.demand]
             if site.depth < 0 and demand.key:
+                test = self._search(stream, demand.witness) + _TEST
+                asking += demanded * self._novelty(stream, demand.key) * test
                 demanded *= 1 - math.exp(-self._partners(stream, demand))
-                asking += self._search(stream, demand.witness)
         return demanded * now + asking + _LOOKS
+
+    def _novelty(self, stream: int, key: Sequence[int]) -> float:
+        """The share of tuples with values that nothing is remembered of.
+
+        A sample that has many of its values more than once has nearly all that the window has.
+        """
+        first, *others = (self._words[stream][:, self._layouts[stream].codes[attribute]] for attribute in key)
+        for column in others:
+            first = first * _MULTIPLIER ^ column
+        distinct = _distinct(np.sort(first))
+        return distinct / max(1.0, self._held[stream] if 2 * distinct <= len(first) else len(first))
 
     def _partners(self, stream: int, demand: Demand) -> float:
         """How many combinations a tuple is expected to find."""
@@ -186,8 +255,11 @@ class Promise:
         return known
 
 
+def _distinct(ordered: Int64s) -> int:
+    return int(np.count_nonzero(ordered[1:] != ordered[:-1])) + (len(ordered) > 0)
+
+
 def _agreement(one: Int64s, other: Int64s) -> float:
-    values, counts = np.unique(one, return_counts=True)
-    others, other_counts = np.unique(other, return_counts=True)
-    _, here, there = np.intersect1d(values, others, assume_unique=True, return_indices=True)
-    return float((counts[here] * other_counts[there]).sum()) / max(1, len(one) * len(other))
+    ordered = np.sort(other)
+    matches = np.searchsorted(ordered, one, "right") - np.searchsorted(ordered, one, "left")
+    return float(matches.sum()) / max(1, len(one) * len(other))

@@ -155,22 +155,26 @@ def recall(
     code: Int64s,
     watermark: int,
 ) -> int:
-    """What is known by now of the values of a demand whose slot is at ``word``."""
-    verdict = mem[word + V_VERDICT]
-    if verdict == DEMANDED:
-        return DEMANDED if mem[word + V_UNTIL] > watermark else UNKNOWN
-    if verdict == WANTING:
-        first = demands[demand, D_PARTNERS]
-        for i in range(demands[demand, D_PARTNER_COUNT]):
-            at = first + i * PARTNER_FIELDS
-            path = lists[at + A_PLACE]
-            if path < 0:
-                newest = streams[lists[at + A_STREAM], S_NEXT] - 1
-            else:
-                key = hash_codes(code, 0, lists, lists[at + A_CLASSES], lists[at + A_CLASS_COUNT])
-                newest = mem[paths[path, P_HEADS] + (key & paths[path, P_MASK]) * paths[path, P_SPAN]]
-            if newest >= mem[word + V_NEXT + i]:
-                return OUTDATED
+    """What is known by now of the values of a demand whose slot is at ``word``.
+
+    One way through: where arrays are used in one branch and not in another, the compiler counts references to them.
+    """
+    verdict, until = mem[word + V_VERDICT], mem[word + V_UNTIL]
+    first, partners = demands[demand, D_PARTNERS], demands[demand, D_PARTNER_COUNT]
+    if verdict == DEMANDED and until <= watermark:
+        verdict = UNKNOWN
+    if verdict != WANTING:
+        partners = 0
+    for i in range(partners):
+        at = first + i * PARTNER_FIELDS
+        path = lists[at + A_PLACE]
+        if path < 0:
+            newest = streams[lists[at + A_STREAM], S_NEXT] - 1
+        else:
+            key = hash_codes(code, 0, lists, lists[at + A_CLASSES], lists[at + A_CLASS_COUNT])
+            newest = mem[paths[path, P_HEADS] + (key & paths[path, P_MASK]) * paths[path, P_SPAN]]
+        if newest >= mem[word + V_NEXT + i]:
+            verdict = OUTDATED
     return verdict
 
 
@@ -190,22 +194,22 @@ def remember(
     """Take down what a test has found: DEMANDED ``until`` a time, or nothing (a time that has come); the verdict."""
     before = mem[word + V_VERDICT]
     verdict = DEMANDED if until > watermark else WANTING
-    if verdict == WANTING and before != WANTING:
-        tally[T_SUSPENSIONS] += 1
-        demands[demand, D_WANTING] += 1
-    elif verdict == DEMANDED and before == WANTING:
-        tally[T_RESUMPTIONS] += 1
-        demands[demand, D_WANTING] -= 1
-    if before == UNKNOWN:
-        if 4 * demands[demand, D_COUNT] > 3 * demands[demand, D_MASK]:
-            tally[T_IS_FULL] = 1
-            if 8 * demands[demand, D_COUNT] > 7 * demands[demand, D_MASK]:
-                demands[demand, D_WANTING] -= verdict == WANTING
-                return verdict  # forgotten at once
-        demands[demand, D_COUNT] += 1
-    mem[word + V_KEY], mem[word + V_VERDICT], mem[word + V_UNTIL] = key, verdict, until
+    count, slots = demands[demand, D_COUNT], demands[demand, D_MASK]
+    is_new = before == UNKNOWN
+    if is_new and 4 * count > 3 * slots:
+        tally[T_IS_FULL] = 1
+    is_kept = not (is_new and 8 * count > 7 * slots)  # else it is forgotten at once
+    is_suspended, is_resumed = verdict == WANTING and before != WANTING, verdict == DEMANDED and before == WANTING
+    tally[T_SUSPENSIONS] += is_suspended
+    tally[T_RESUMPTIONS] += is_resumed
+    partners = 0
+    if is_kept:
+        demands[demand, D_COUNT] = count + is_new
+        demands[demand, D_WANTING] += is_suspended - is_resumed
+        mem[word + V_KEY], mem[word + V_VERDICT], mem[word + V_UNTIL] = key, verdict, until
+        partners = demands[demand, D_PARTNER_COUNT]
     first = demands[demand, D_PARTNERS]
-    for i in range(demands[demand, D_PARTNER_COUNT]):
+    for i in range(partners):
         mem[word + V_NEXT + i] = streams[lists[first + i * PARTNER_FIELDS + A_STREAM], S_NEXT]
     return verdict
 
@@ -242,17 +246,14 @@ def _gap_key(code: Int64s, frame: int, lists: Int64s, start: int, count: int, ki
 @inlined
 def has_gap(mem: Int64s, lists: Int64s, gaps: Int64s, state: int, code: Int64s, frame: int, since: int) -> bool:
     """Whether entries of a state's key may have been left out after the tuple ``since``."""
-    if gaps[state, O_ALL] > since:
-        return True
+    found = gaps[state, O_ALL] > since
     kinds = gaps[state, O_KINDS]
     for kind in range(gaps[state, O_KIND_COUNT]):
         at = kinds + 2 * kind
-        if lists[at + 1] == 0:
-            continue
-        key = _gap_key(code, frame, lists, lists[at], lists[at + 1], kind)
-        if mem[find(mem, gaps[state, O_TABLE], gaps[state, O_MASK], key) + 1] > since:
-            return True
-    return False
+        if lists[at + 1] > 0 and not found:
+            key = _gap_key(code, frame, lists, lists[at], lists[at + 1], kind)
+            found = mem[find(mem, gaps[state, O_TABLE], gaps[state, O_MASK], key) + 1] > since
+    return bool(found)
 
 
 # Bloom filters: two bits per value, from two halves of its well-mixed code.
@@ -278,17 +279,17 @@ def add_to_filter(mem: Int64s, lists: Int64s, filters: Int64s, row: int, word: i
 def lacks(mem: Int64s, lists: Int64s, demands: Int64s, filters: Int64s, demand: int, code: Int64s) -> bool:
     """Whether a filter says that some window has no tuple with the values of a demand."""
     first = demands[demand, D_PARTNERS]
+    is_lacking = False
     for i in range(demands[demand, D_PARTNER_COUNT]):
         at = first + i * PARTNER_FIELDS
         row = lists[at + A_PLACE]
-        if row < 0:
-            continue
-        key = hash_codes(code, 0, lists, lists[at + A_CLASSES], lists[at + A_CLASS_COUNT])
-        one, two = _bits(key, filters[row, F_MASK])
-        region = filters[row, F_REGION]
-        if not (mem[region + (one >> 6)] >> (one & 63)) & (mem[region + (two >> 6)] >> (two & 63)) & 1:
-            return True
-    return False
+        if row >= 0:
+            key = hash_codes(code, 0, lists, lists[at + A_CLASSES], lists[at + A_CLASS_COUNT])
+            one, two = _bits(key, filters[row, F_MASK])
+            region = filters[row, F_REGION]
+            has_both = (mem[region + (one >> 6)] >> (one & 63)) & (mem[region + (two >> 6)] >> (two & 63)) & 1
+            is_lacking |= has_both == 0
+    return is_lacking
 
 
 @jit
@@ -326,7 +327,7 @@ def witness(
     first, last = programs[program, G_FIRST], programs[program, G_STEPS] - 1
     latests[frame, 0], expiries[frame, 0] = watermark, FOREVER
     depth, opens = 0, True
-    until = FOREVER
+    until, lasts = FOREVER, NEVER
     while depth >= 0:
         step = first + depth
         target, keys = steps[step, X_TARGET], steps[step, X_KEY_COUNT]
@@ -377,12 +378,13 @@ def witness(
             until = watermark + 1  # it may be pushed out at any time
         latests[frame, depth + 1], expiries[frame, depth + 1] = reached, lasting
         if depth == last:
-            return min(until, lasting)
+            lasts = min(until, lasting)
+            break
         binds = steps[step, X_BINDS]
         for i in range(binds, binds + 3 * steps[step, X_BIND_COUNT], 3):
             code[frame, lists[i]] = code_of(mem, streams, bound, frame, lists[i + 1], lists[i + 2])
         depth += 1
-    return NEVER
+    return lasts
 
 
 @jit

@@ -45,7 +45,7 @@ from thalweg.engine.kernels import feedback as fb
 from thalweg.engine.kernels.compiled import Float64s, Int64s, jit
 from thalweg.engine.kernels.hashing import find, hash_codes
 from thalweg.engine.kernels.predicates import code_of, theta_holds
-from thalweg.engine.kernels.states import components_alive, drop_entries, has_entry, is_empty
+from thalweg.engine.kernels.states import components_alive, drop_entries, has_entry, seems_empty, sweep
 from thalweg.engine.kernels.tables import (
     ABSENT,
     ACT,
@@ -528,8 +528,12 @@ def run(
                 demand = sites[site, fb.W_DEMAND]
                 if demands[demand, fb.D_STATE] >= 0:
                     verdict = fb.DEMANDED
-                    if is_empty(mem, tables, demands[demand, fb.D_STATE], watermark):
-                        verdict = fb.WANTING
+                    state = demands[demand, fb.D_STATE]
+                    if seems_empty(mem, streams, states, lists, state, watermark):
+                        if states[state, N_COUNT] > 0:
+                            sweep(mem, tables, state, watermark)
+                        if states[state, N_COUNT] == 0:
+                            verdict = fb.WANTING
                 elif demands[demand, fb.D_IS_FILTERED]:
                     verdict = fb.WANTING if fb.lacks(mem, lists, demands, filters, demand, code) else fb.DEMANDED
                 else:

@@ -99,20 +99,16 @@ def drop_entries(mem: Int64s, states: Int64s, target: int, key: int) -> None:
 
 
 @inlined
-def is_empty(mem: Int64s, tables: Tables, index: int, watermark: int) -> bool:
-    """Whether a state has no entry that is not over, and surely so."""
-    state = tables.states[index]
-    if state[N_COMPLETE] != COMPLETE:
-        return False
-    for entry in range(state[N_COUNT] - 1, max(-1, state[N_COUNT] - 1 - FEW), -1):
-        word = state[N_REGION] + entry * state[N_STRIDE]
-        if mem[word + ENTRY_EXPIRY] > watermark and components_alive(
-            mem, tables.streams, tables.lists, word, state[N_ROWS], state[N_ROWS_COUNT]
-        ):
-            return False
-    if state[N_COUNT] > 0:
-        sweep(mem, tables, index, watermark)
-    return bool(state[N_COUNT] == 0)
+def seems_empty(mem: Int64s, streams: Int64s, states: Int64s, lists: Int64s, index: int, watermark: int) -> bool:
+    """Whether a complete state has no entry that is not over, as far as a look at the newest few tells."""
+    count = states[index, N_COUNT]
+    is_seen = states[index, N_COMPLETE] != COMPLETE
+    for entry in range(max(0, count - FEW), count):
+        word = states[index, N_REGION] + entry * states[index, N_STRIDE]
+        if mem[word + ENTRY_EXPIRY] > watermark:
+            rows = states[index, N_ROWS]
+            is_seen |= components_alive(mem, streams, lists, word, rows, states[index, N_ROWS_COUNT])
+    return not is_seen
 
 
 @jit

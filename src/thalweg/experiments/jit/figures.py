@@ -149,6 +149,13 @@ def _claims_of(family: Family, points: Mapping[Clique, Point]) -> list[Claim]:
                 f"at {_value(least, figure):g} / at {_value(greatest, figure):g}"
             )
             claims.append(below(claim, _gain(points[least]) / _gain(points[greatest]), 1))
+        if figure.parameter == "streams":
+            least, *_, greatest = family.points(figure)
+            claim = (
+                f"figure {figure.number}, nested loops: candidates more at {_value(greatest, figure):g} than at "
+                f"{_value(least, figure):g}, jit / push"
+            )
+            claims.append(below(claim, _growth(points[least], points[greatest]), 1))
     return claims
 
 
@@ -180,6 +187,12 @@ def _of_left_deep_plans(points: Sequence[Point]) -> list[Claim]:
 def _gain(point: Point) -> float:
     """How many times fewer candidates nested loops looked at with feedback."""
     return _times_fewer(point[PUSH_LOOPS].candidates, point[JIT_LOOPS].candidates)
+
+
+def _growth(least: Point, greatest: Point) -> float:
+    """How much faster the work grows with feedback: "scales more gracefully", as the paper has it of N."""
+    jit, push = (greatest[each].candidates - least[each].candidates for each in (JIT_LOOPS, PUSH_LOOPS))
+    return jit / push if push else float("inf")
 
 
 def _state(point: Point) -> float:
