@@ -140,7 +140,7 @@ SIZES: dict[Scale, Sizes] = {
         no_stall=NoStall(joins=8, window=4_000, changes=100, batches=1_400, interval=0.01),
         limited=Limited(joins=8, window=4_000, warm_turns=2, tuples=72_000, shares=(0.9, 0.8, 0.7, 0.6), rounds=3),
         adapting=Adapting(
-            streams=(4, 6, 8), phases=3, phase_seconds=25.0, steady_seconds=30.0, rounds=1, steady_rounds=5
+            streams=(4, 6, 8), phases=3, phase_seconds=40.0, steady_seconds=30.0, rounds=1, steady_rounds=7
         ),
         on_spark=OnSpark(streams=4, phases=2, phase_triggers=8, trigger_tuples=200_000),
     ),
