@@ -32,6 +32,7 @@ HOMES = {
     "spark": "spark",
     "experiments": "experiments",
     "cli": "cli",
+    "__main__": "cli",
 }
 
 MODULES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")

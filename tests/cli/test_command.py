@@ -26,6 +26,11 @@ def test_version() -> None:
     assert (result.returncode, result.stdout) == (0, f"thalweg {version('thalweg')}\n")
 
 
+def test_the_package_runs_as_a_module() -> None:
+    result = subprocess.run([sys.executable, "-m", "thalweg", "--version"], capture_output=True, text=True, timeout=120)
+    assert result.stdout == run("--version").stdout
+
+
 def test_help_teaches_each_command(thalweg: Invoke) -> None:
     overview = thalweg("--help")
     assert overview.exit_code == 0
