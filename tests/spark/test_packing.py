@@ -83,3 +83,15 @@ def test_rows_that_fail_a_selection_still_say_when_they_are_from(keeps_rejected:
         assert [part["ts"].to_pylist() for part in rejected] == [[None], [9, 7]]
     else:
         assert [part.to_pydict() for part in rejected] == [{T: [9, 7]}]
+
+
+def test_a_batch_is_packed_in_parts_that_are_not_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("thalweg.spark.packing._FLUSH_BYTES", 64)
+    query = bind("SELECT ts FROM a [RANGE 5 SECONDS]", {"a": Source(pa.schema([("ts", pa.int64())]), "ts")})[0]
+    packer = Packer(0, SCHEMA, T, choose_partitioning(query, 1), (0,), keeps_rejected=False)
+    column = pa.array(range(10), pa.int64())
+    batch = pa.record_batch([column, column], schema=SCHEMA)
+    rows = [row for packed in packer(iter([batch, batch.slice(0, 0), batch])) for row in packed.to_pylist()]
+    assert [row["place"] for row in rows] == list(range(len(rows)))
+    bodies = [unblob(row["body"])["ts"].to_pylist() for row in rows]
+    assert bodies == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]

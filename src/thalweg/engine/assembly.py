@@ -114,6 +114,7 @@ def assemble(
         straight = _straight(program, layouts) if i < len(programs.heads) else 0
         table.append([len(steps), len(program.steps), *binds, straight])
         steps += _steps(program, known, index, {path: i for i, path in enumerate(paths)}, layouts, lists, parts)
+    own_parts = tuple(parts.of(node) for node in nodes)
     feedback = None
     if demands is not None:
         firsts = [row[0] for row in table[: len(programs.heads)]]
@@ -129,7 +130,7 @@ def assemble(
         components,
         keys,
         rows,
-        tuple(parts.of(node) for node in nodes),
+        own_parts,
         tuple(sorted({key for _, key in rare} - {key for _, key in used})),
         feedback,
     )

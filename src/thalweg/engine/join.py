@@ -47,7 +47,7 @@ _OUTPUT_BLOCK = 1 << 15
 _STRETCH = 1 << 13
 """Tuples between two looks at the incomplete states: a look costs some microseconds."""
 _PATIENCE = 256
-"""Tuples of a window that show whether it has far more absent keys than few; so many are completed at once at least."""
+"""Tuples of a window that show whether it has more absent keys than a few; so many are completed at once at least."""
 _FEW_KEYS = 16
 """So few absent keys are completed at once, however few are live: cheaper than looking again."""
 
@@ -432,6 +432,7 @@ class JoinEngine(KeptStates):
         """
         self._build_tables()
         self._straight = self._is_straight()
+        self._come = self._streams[:, k.S_NEXT].copy()
 
     def _is_straight(self) -> bool:
         return bool(
@@ -795,7 +796,7 @@ class JoinEngine(KeptStates):
             if carrier is None:
                 continue
             live = int(row[k.N_LIVE])
-            few, most = live + _FEW_KEYS, max(2 * int(came[carrier[0]]), _PATIENCE)
+            few, most = live + _FEW_KEYS, min(max(2 * int(came[carrier[0]]), _PATIENCE), self.held(carrier[0]))
             codes = self._absent_keys(index, *carrier, most + 1, 0 if is_renewed[index] else _PATIENCE, few)
             if codes is None or (len(codes) > few and not is_renewed[index]):
                 row[k.N_CHECK] = _next_check(live)

@@ -21,6 +21,8 @@ _LARGE_CHUNKS = 8
 """A merged chunk is at most this part of what is held: chunks are forgotten as a whole."""
 _WORTH_UNITING = 2
 """Chunks with at most so many rows for each that is asked for are united first: that costs less than to ask each."""
+_MOST_BYTES = 1 << 30
+"""Of a column that is united: far below the 2 GiB of text that Arrow can have in one array."""
 
 
 class Rows(Protocol):
@@ -149,7 +151,8 @@ class Payload:
         chunks = self._chunks[oldest - 1 : newest]
         if len(chunks) == 1:
             return _gather(chunks[0], column, rows)
-        if sum(chunk.count for chunk in chunks) <= _WORTH_UNITING * len(rows):
+        size = sum(chunk.table.column(column).nbytes for chunk in chunks)
+        if size <= _MOST_BYTES and sum(chunk.count for chunk in chunks) <= _WORTH_UNITING * len(rows):
             return _gather(self._merged(chunks, [column]), column, rows)
         return self._scattered(column, rows)
 

@@ -31,7 +31,7 @@ class Division:
         query: as it was bound.
         inside: the query that the operator runs.
         computed: for each stream, the columns of its rows that are not columns of the source.
-        filters: for each stream, the condition, computed by Spark, without which a row is not packed.
+        filters: for each stream, the condition, computed by Spark, without which a row can join nothing.
         gathered: the columns that the operator emits, by name: the column that each one is.
         where, select: what Spark computes from those; no ``select``: they are the answer as they come.
 

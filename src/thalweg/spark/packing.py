@@ -1,7 +1,7 @@
 """Rows to blobs and back: what goes through the shuffle and the stateful operator.
 
 Handing rows to a stateful Python operator one by one costs more than joining them. So each task
-packs its rows into one blob per bucket, an Arrow IPC stream, before the shuffle, and the operator's results travel
+packs its rows into blobs for each bucket, Arrow IPC streams, before the shuffle, and the operator's results travel
 as blobs too and are unpacked behind it.
 
 A task also tells *every* bucket how far its stream has come, whether or not it has rows for it: buckets learn of
@@ -48,8 +48,8 @@ _FLUSH_BYTES = 1 << 26
 BATCH_ROWS = 1 << 13
 """Rows that Spark hands to Python at a time, and blobs, too: it does not look at how large they are (see
 :func:`thalweg.spark.app.App.stream`)."""
-_BODY_BYTES = (1 << 31) // BATCH_ROWS // 4 * 3
-"""How large a blob is, about: so many that a batch of them stays below 2 GiB, and small for Java's collector."""
+_BODY_BYTES = (1 << 29) // BATCH_ROWS
+"""How large a blob is, about: a batch of them stays below half a gigabyte, and none is huge to Java's collector."""
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -102,11 +102,11 @@ class Packer:
     def __call__(self, batches: Batches) -> Batches:
         held: list[pa.RecordBatch] = []
         size, place = 0, _task() << 32
-        for batch in batches:
-            if batch.num_rows:
-                held.append(batch)
-                size += batch.nbytes
-            if size >= _FLUSH_BYTES:
+        most = _FLUSH_BYTES // self.partitioning.copies(self.stream)
+        for part in (part for batch in batches for part in _in_parts(batch, most)):
+            held.append(part)
+            size += part.nbytes
+            if size >= most:
                 packed = self._pack(pa.Table.from_batches(held), place)
                 yield packed
                 held, size, place = [], 0, place + packed.num_rows
@@ -188,6 +188,13 @@ def _task() -> int:
 
     context = TaskContext.get()
     return 0 if context is None else context.partitionId()
+
+
+def _in_parts(batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
+    """A batch in parts of at most so many bytes, about; none if it is empty."""
+    rows = max(1, batch.num_rows * most // max(1, batch.nbytes))
+    for start in range(0, batch.num_rows, rows):
+        yield batch.slice(start, rows)
 
 
 def _conform(table: pa.Table, schema: pa.Schema) -> pa.Table:

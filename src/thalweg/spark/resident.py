@@ -189,7 +189,7 @@ class Resident:
         if known["format"] != FORMAT:
             raise CheckpointError(
                 f"query '{self.spec.query.name}': the checkpoint has format {known['format']}, and this version of "
-                f"thalweg reads format {FORMAT}. Start with a new checkpoint directory, or the version that wrote it."
+                f"thalweg reads format {FORMAT}. Start with a new checkpoint directory."
             )
         reasons = obstacles(known["query"], self.spec.described)
         if reasons:

@@ -129,7 +129,7 @@ def absent_keys(
 ) -> int:
     """Find the keys that a base window has and a state has not live, void ones left out; how many there are, at most.
 
-    -1: after ``patience`` tuples there seem to be far more than ``few`` (0: it has no end).
+    -1: after ``patience`` tuples there seem to be more than ``few`` (0: it has no end).
 
     Args:
         mem: the memory.
