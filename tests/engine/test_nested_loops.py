@@ -32,7 +32,10 @@ def test_they_answer_as_lookups_do_through_changes_of_plan(completion: Completio
     assert loops.results == lookups.results
     assert len(loops.results) > 1000
     work, other = loops.joiner.work, lookups.joiner.work
-    assert (work.stored, work.completions) == (other.stored, other.completions)
+    if completion == "moving_state":
+        assert (work.stored, work.completions) == (other.stored, other.completions)
+    else:  # without an access path no window can tell that a key is void
+        assert work.completions > other.completions
     assert work.candidates > 10 * other.candidates
 
 

@@ -199,13 +199,14 @@ def remember(
     if is_new and 4 * count > 3 * slots:
         tally[T_IS_FULL] = 1
     is_kept = not (is_new and 8 * count > 7 * slots)  # else it is forgotten at once
-    is_suspended, is_resumed = verdict == WANTING and before != WANTING, verdict == DEMANDED and before == WANTING
-    tally[T_SUSPENSIONS] += is_suspended
-    tally[T_RESUMPTIONS] += is_resumed
+    suspended = int(verdict == WANTING and before != WANTING)
+    resumed = int(verdict == DEMANDED and before == WANTING)
+    tally[T_SUSPENSIONS] += suspended
+    tally[T_RESUMPTIONS] += resumed
     partners = 0
     if is_kept:
         demands[demand, D_COUNT] = count + is_new
-        demands[demand, D_WANTING] += is_suspended - is_resumed
+        demands[demand, D_WANTING] += suspended - resumed
         mem[word + V_KEY], mem[word + V_VERDICT], mem[word + V_UNTIL] = key, verdict, until
         partners = demands[demand, D_PARTNER_COUNT]
     first = demands[demand, D_PARTNERS]
