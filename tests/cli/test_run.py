@@ -21,6 +21,7 @@ from rich.table import Table
 
 import thalweg as library
 from tests.cli.conftest import RESULTS, Invoke
+from tests.spark.runs import BRIEF
 from thalweg.cli.connectors import parse_connector, parse_sink
 from thalweg.cli.control import check_plan, write_about
 from thalweg.cli.progress import BatchReport, Totals
@@ -37,7 +38,7 @@ PATIENCE_SECONDS = 100.0
 @pytest.fixture(scope="module")
 def _spark() -> None:
     """A small Spark, which the command then finds running."""
-    local_session(cores=2)
+    local_session(cores=2, **BRIEF)
 
 
 def written(sink: Path) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from tests.spark.runs import BRIEF
 from thalweg.errors import ThalwegError
 from thalweg.experiments import answers, micro_batches, spark, spark_contenders
 from thalweg.experiments.contenders import KERNEL
@@ -45,7 +46,7 @@ SMALL = spark.Sizes(
 @pytest.fixture(scope="module")
 def session() -> SparkSession:
     """The Spark of this process, which other tests use too, so it is not stopped here."""
-    return local_session(cores=2)
+    return local_session(cores=2, **BRIEF)
 
 
 @pytest.fixture(scope="module")

@@ -8,12 +8,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark import jobs
+from tests.spark.runs import BRIEF
 from thalweg.spark.session import local_session
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    session = local_session(cores=2)
+    session = local_session(cores=2, **BRIEF)
     yield session
     session.stop()
 

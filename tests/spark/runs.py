@@ -14,6 +14,9 @@ from pyspark.sql import SparkSession
 
 from thalweg.spark.app import App
 
+BRIEF: dict[str, str] = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+"""For sessions that end before it pays to compile all of Spark thoroughly, which takes two cores minutes."""
+
 
 def write_stream(directory: Path, parts: Sequence[pa.Table]) -> None:
     """A file per micro-batch; Spark reads them in the order of their times."""
