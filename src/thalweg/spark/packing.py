@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -52,6 +53,7 @@ _BODY_BYTES = (1 << 29) // BATCH_ROWS
 """How large a blob is, about: a batch of them stays below half a gigabyte, and none is huge to Java's collector."""
 
 Batches = Iterator[pa.RecordBatch]
+_Rows = TypeVar("_Rows", pa.RecordBatch, pa.Table)
 
 
 def time_column(time: str, kind: pa.DataType) -> str:
@@ -190,11 +192,11 @@ def _task() -> int:
     return 0 if context is None else context.partitionId()
 
 
-def _in_parts(batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
-    """A batch in parts of at most so many bytes, about; none if it is empty."""
-    rows = max(1, batch.num_rows * most // max(1, batch.nbytes))
-    for start in range(0, batch.num_rows, rows):
-        yield batch.slice(start, rows)
+def _in_parts(rows: _Rows, most: int) -> Iterator[_Rows]:
+    """Rows in parts of at most so many bytes, about; none if there are none."""
+    count = max(1, rows.num_rows * most // max(1, rows.nbytes))
+    for start in range(0, rows.num_rows, count):
+        yield rows.slice(start, count)
 
 
 def _conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -209,8 +211,7 @@ def blob(table: pa.Table) -> bytes:
 
 def blobs(table: pa.Table) -> list[bytes]:
     """A table as blobs that are neither too large nor empty."""
-    rows = max(1, table.num_rows * _BODY_BYTES // max(1, table.nbytes))
-    return [blob(table.slice(start, rows)) for start in range(0, table.num_rows, rows)]
+    return [blob(part) for part in _in_parts(table, _BODY_BYTES)]
 
 
 def bundle(tables: Iterable[pa.Table]) -> bytes:
