@@ -34,6 +34,8 @@ def test_any_plan_and_any_changes_give_the_naive_answer(policy: Policy, small: b
     with pytest.MonkeyPatch.context() as patch:
         if small:
             patch.setattr("thalweg.engine.join._FIRST_CAPACITY", 2)
+            patch.setattr("thalweg.engine.join._SPARE_SLOTS", 1)
+            patch.setattr("thalweg.engine.join._FIRST_LOOK", 1)
             patch.setattr("thalweg.engine.join._OUTPUT_BLOCK", rng.choice([1, 3, 50]))
             patch.setattr("thalweg.engine.eddy._PATIENCE", rng.choice([1, 5]))
             patch.setattr("thalweg.engine.eddy._ENOUGH", 1)
@@ -103,8 +105,8 @@ def test_stairs_do_what_the_pipeline_does_where_the_plan_leaves_no_choice() -> N
         engine.transition(a_plan("((b c) a) d"))
     later = [(s, 2000 + t, k) for s, t, k in tuples]
     assert feed(engines[0], later) == feed(engines[1], later)
-    # A pipeline also sees when a tuple is the first of its key, which then needs no completion.
-    assert engines[0].work.completions > engines[1].work.completions > 0
+    assert engines[0].work == engines[1].work
+    assert engines[0].work.completions > 0
 
 
 def test_stairs_with_jisc_promote_a_key_when_it_is_probed() -> None:

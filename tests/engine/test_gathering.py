@@ -14,7 +14,7 @@ from thalweg.cql.query import Query
 from thalweg.engine.encoding import encoders
 from thalweg.engine.expressions import Expressions, physical_names
 from thalweg.engine.join import JoinEngine
-from thalweg.engine.kernels.tables import X_IS_STATE
+from thalweg.engine.kernels.tables import S_RENUMBERED, X_IS_STATE
 from thalweg.engine.results import engine_columns
 from thalweg.plan.tree import TreePlan, parse_plan
 
@@ -106,7 +106,7 @@ def test_a_state_that_gathers_is_probed_when_the_last_old_tuple_has_left() -> No
     feeder.feed([(0, 240, 1, 0)])  # what came at 149 lives until 248
     assert set(feeder.live().values()) == {0}
     assert feeder.engine._assembly is passing_over
-    feeder.feed([(0, 260, 1, 0)])
+    feeder.feed([(0, 290, 1, 0)])  # half a window after the last look
     assert set(feeder.live().values()) == {None}
     assert not passing_over.steps[:, X_IS_STATE].any()
     assert feeder.engine._assembly.steps[:, X_IS_STATE].any()
@@ -151,6 +151,18 @@ def test_overlapping_changes_and_tuples_out_of_order(
             if rng.random() < 0.5:
                 moved.engine.transition(pipeline(rng.choice(PLANS)))
         assert moved.results == still.results, seed
+
+
+def test_old_tuples_stay_old_when_a_partition_is_renumbered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A silent partition holds on to its tuple while others come and go; closing the gap gives it a new number."""
+    monkeypatch.setattr("thalweg.engine.join._FIRST_CAPACITY", 16)
+    feeder = Feeder(compared("R.k = S.k AND S.k = T.k AND T.k = U.k", "PARTITION BY x ROWS 1"), PLANS[0])
+    feeder.feed([(1, 0, 0, 7), (2, 1, 0, 7), (3, 2, 0, 7)])
+    feeder.engine.transition(pipeline("((S T) R) U"))
+    feeder.feed([(1 + i % 2, 10 + i, 1, i) for i in range(100)])
+    assert feeder.engine._streams[1, S_RENUMBERED] > 0
+    feeder.feed([(0, 200, 0, 7)])
+    assert sum(feeder.results.values()) == 1
 
 
 def test_after_a_restart_states_gather() -> None:

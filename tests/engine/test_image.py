@@ -175,6 +175,7 @@ def through(directory: Path, query: Query, production: Production | Feedback = "
 def test_a_bucket_handed_over_after_every_batch_answers_as_one_that_never_was(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("thalweg.engine.join._SPARE_SLOTS", 1)
     monkeypatch.setattr("thalweg.engine.join._FIRST_CAPACITY", 2)  # stores have to grow all the time
     query = bound(name)
     alone = list(run(opened(query), query, feed(query)))

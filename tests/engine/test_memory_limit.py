@@ -8,6 +8,7 @@ import pytest
 
 from tests.engine.rstu import Feeder, pipeline, rstu, some_events
 from thalweg.engine.join import JoinEngine
+from thalweg.engine.kernels.tables import INCOMPLETE, N_COMPLETE
 
 PLANS = ["((R S) T) U", "((S T) R) U", "(R U) (S T)"]
 
@@ -79,3 +80,20 @@ def test_a_renewed_window_of_many_keys_is_completed_without_room_for_them() -> N
     free.feed([("R", 100, 1000 + crowded)] + [("S", 101, 1000 + crowded)] * 2000 + [("T", 102, 1000 + crowded)])
     assert sum(free.results.values()) == 2000
     assert sum(feeder.results.values()) == 2 + 2000
+
+
+def test_a_key_that_is_being_completed_when_memory_runs_out_is_stored_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By then its state has entries of tuples that came after the change, and stores no others from then on."""
+    monkeypatch.setattr("thalweg.engine.join._FIRST_CAPACITY", 16)
+    query = rstu(width=1000)
+    evicted = 0
+    for limit in range(6_000, 150_000, 4_000):
+        engine = JoinEngine(query, pipeline("((R S) T) U"), memory_limit=limit)
+        feeder = Feeder(query, engine)
+        feeder.feed([(stream, i, 7) for i in range(12) for stream in "ST"] + [("U", 12, 7)])
+        feeder.joiner.transition(pipeline("((S T) R) U"))
+        feeder.feed([("T", 13 + i, 7) for i in range(3)])
+        feeder.feed([("R", 20, 7), ("R", 21, 7)])
+        assert sum(feeder.results.values()) == len(feeder.results) == 2 * 12 * 15, limit
+        evicted += bool((engine._states[:, N_COMPLETE] == INCOMPLETE).any())
+    assert 0 < evicted < 36

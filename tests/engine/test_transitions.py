@@ -182,3 +182,31 @@ def test_two_incomplete_children_become_complete_with_their_parent() -> None:
     for start in range(1500, 9000, 300):
         feeder.feed(some_events(rng, 300, 1000, names, start))
     assert not incomplete(feeder)
+
+
+def test_an_absent_key_stores_what_comes_and_is_completed_by_what_was_there() -> None:
+    query = rstu(width=1000)
+    feeder = Feeder(query, JoinEngine(query, pipeline(OLD)))
+    feeder.feed([("S", 0, 7), ("T", 1, 7), ("U", 2, 7)])
+    feeder.joiner.transition(pipeline("((S T) R) U"))
+    st = frozenset({1, 2})
+    feeder.feed([("T", 3, 7)])
+    assert feeder.entries()[st] == 1  # the old S with the new T
+    assert feeder.states()["ST"] == 0
+    feeder.feed([("R", 4, 7)])
+    assert feeder.entries()[st] == 2  # and the old T
+    assert feeder.states()["ST"] == 1
+    assert sum(feeder.results.values()) == 2
+
+
+def test_a_state_is_complete_when_one_window_has_turned() -> None:
+    """Nobody asks for anything: without the last old tuple of S there is nothing that could be missing."""
+    query = rstu(width=100)
+    feeder = Feeder(query, JoinEngine(query, pipeline(OLD)))
+    feeder.feed([("S" if t < 10 else "T", t, t % 5) for t in range(100)])
+    feeder.joiner.transition(pipeline("((S T) R) U"))
+    feeder.feed([("T", 108, 0)])
+    assert feeder.states()["ST"] == 0
+    feeder.feed([("T", 190, 0)])
+    assert feeder.states()["ST"] is None
+    assert feeder.joiner.work.completions == 0

@@ -171,10 +171,6 @@ class _Parts:
             known = self._known[parts] = self._lists.add((n for row in rows for n in row), width=k.PART_WIDTH)
         return known
 
-    def own(self, head: Node, node: Node | None) -> int:
-        """The access path of a head's window by the whole key of a state that it is stored in; -1: there is none."""
-        return -1 if node is None else self._rows.get((min(head), self._keys[node]), -1)
-
     def _of(self, node: Node) -> list[Path]:
         carried = ((s, tuple(c for c in self._keys[node] if c in self._layouts[s].codes)) for s in sorted(node))
         return [part for part in carried if part in self._rows]
@@ -337,7 +333,6 @@ def _steps(
             index[step.stores] if step.stores is not None else -1,
             int(step.scans),
             *(parts.of(step.target, sure=program.head if program.given else None) if is_state else (0, 0)),
-            parts.own(program.head, step.stores),
         ]
 
 

@@ -17,6 +17,7 @@ def new_frames(streams: int, classes: int, states: int, registers: Int64s | None
         depth=np.zeros(frames, np.int64),
         state=np.zeros(frames, np.int64),
         key=np.zeros(frames, np.int64),
+        birth=np.full(frames, -1),
         cursor=np.zeros((frames, streams), np.int64),
         probe=np.zeros((frames, streams), np.int64),
         latest=np.zeros((frames, streams + 1), np.int64),

@@ -14,7 +14,6 @@ from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from thalweg.cql.query import Query
 from thalweg.engine import feedback as feedback_tables
@@ -42,14 +41,20 @@ from thalweg.plan.tree import Node, Plan
 
 _FIRST_CAPACITY = 1 << 7
 """Tuples or entries that a new store has room for: a page or two, doubled on demand."""
+_SPARE_SLOTS = 8
+"""So many times that, a young state's directory has slots: they are small, and each growth stops the kernel."""
 _OUTPUT_BLOCK = 1 << 15
 """Results per block: large enough that taking a block costs nothing, small enough for the cache."""
-_STRETCH = 1 << 13
-"""Tuples between two looks at the incomplete states: a look costs some microseconds."""
+_STRETCH = 1 << 14
+"""Tuples that are taken without looking at incomplete states, whose looks take some 50 microseconds each."""
 _PATIENCE = 256
-"""Tuples of a window that show whether it has more absent keys than a few; so many are completed at once at least."""
+"""Tuples of a window that show whether it has more absent keys than a few."""
 _FEW_KEYS = 16
 """So few absent keys are completed at once, however few are live: cheaper than looking again."""
+_FIRST_LOOK = 32
+"""Live keys of a young state at which absent ones are first looked for."""
+_MANY_KEYS = 1024
+"""So many absent keys are not completed at once, however many are live: the output would wait for them."""
 
 Completion = Literal["jisc", "jisc_printed", "moving_state"]
 """How the states of a new plan get the entries that they lack; see :mod:`thalweg.engine.migration`."""
@@ -133,8 +138,9 @@ class JoinEngine(KeptStates):
         self._compiled: tuple[Plan, Rank | None, frozenset[Node], Programs] | None = None
         self._foreseen: tuple[Programs, Demands] | None = None
         self._unstored = 0
+        self._looked = 0, 0
+        self._shortest = min((layout.lifetime for layout in self.layouts), default=FOREVER)
         self.seconds = 0.0
-        self._come = np.zeros(n, np.int64)
         self._assembled: Assembly | None = None
         self._passes_over = False
         self.transition(plan, rank)
@@ -319,11 +325,11 @@ class JoinEngine(KeptStates):
         """Run under another plan from the next tuple on.
 
         States that both plans keep stay as they are, each key with its status; those of
-        the old plan alone are dropped; those of the new one alone start with every key
-        absent, to be completed when probed. A state that the new plan probes by another key
-        is indexed anew if it was complete, and else starts absent. While nothing has arrived,
-        nothing is missing. States that have no key to be completed by may gather instead
-        (:meth:`_end_gathering`).
+        the old plan alone are dropped; those of the new one alone start *young*: they store what comes,
+        and what they lack of a key, made of tuples that are there already, is completed when it is probed. A state
+        that the new plan probes by another key is indexed anew if it was complete, and else starts young. While nothing
+        has arrived, nothing is missing. States that have no key to be completed by may gather instead: young too, but
+        programs pass them over as if they were not kept, until nothing is missing (:meth:`_probe_all`).
 
         This is safe at any time (JISC 4.1): a tuple goes all the way before the next one is taken, so no queue
         holds results of the old plan, and tuples that were offered but not taken run under the new one. Nothing
@@ -381,11 +387,7 @@ class JoinEngine(KeptStates):
             if row[k.N_COMPLETE] == k.COMPLETE or (row[k.N_KEY_COUNT] == 0 and row[k.N_LIVE])
         }
         nodes = without_a_key(plan, self.graph, whole)
-        return frozenset(node for node in nodes if self.layouts[self._first_to_turn(node)].lifetime < FOREVER)
-
-    def _first_to_turn(self, node: Node) -> int:
-        """The stream of a state whose tuples live shortest."""
-        return min(sorted(node), key=lambda stream: self.layouts[stream].lifetime)
+        return frozenset(node for node in nodes if any(self.layouts[stream].lifetime < FOREVER for stream in node))
 
     def _compile(self, plan: Plan, rank: Rank | None, unprobed: frozenset[Node]) -> Programs:
         fills = self._completion == "moving_state" or self._weighs_feedback
@@ -432,7 +434,6 @@ class JoinEngine(KeptStates):
         """
         self._build_tables()
         self._straight = self._is_straight()
-        self._come = self._streams[:, k.S_NEXT].copy()
 
     def _is_straight(self) -> bool:
         return bool(
@@ -489,18 +490,22 @@ class JoinEngine(KeptStates):
         row[k.N_HEADS] = self._memory.allocate(2 * _FIRST_CAPACITY, -1)
         row[k.N_COMPLETE], row[k.N_DIRECTORY_MASK] = k.COMPLETE, -1
         if not complete:
-            self._open_directory(row)
+            row[k.N_DIRECTORY] = self._memory.allocate(_SPARE_SLOTS * _FIRST_CAPACITY * DIRECTORY_FIELDS)
+            row[k.N_DIRECTORY_MASK] = _SPARE_SLOTS * _FIRST_CAPACITY - 1
+            row[k.N_BIRTH] = self._memory.allocate(self._birth_words)
+            self._rejuvenate(row, node)
         if gathering:
             row[k.N_COMPLETE] = k.GATHERING
-            row[k.N_BORN] = self._streams[self._first_to_turn(node), k.S_NEXT]
         return row
 
-    def _open_directory(self, row: Int64s) -> None:
-        """Make a state without entries incomplete: every key is absent."""
-        row[k.N_COMPLETE] = k.PRINTED if self._completion == "jisc_printed" else k.INCOMPLETE
-        row[k.N_DIRECTORY] = self._memory.allocate(_FIRST_CAPACITY * DIRECTORY_FIELDS)
-        row[k.N_DIRECTORY_MASK] = _FIRST_CAPACITY - 1
-        row[[k.N_LIVE, k.N_CHECK, k.N_BORN]] = 0, 0, self.watermark
+    def _rejuvenate(self, row: Int64s, node: Node) -> None:
+        """Let a state that has nothing of its absent keys store what comes from now on."""
+        row[k.N_COMPLETE] = k.PRINTED if self._completion == "jisc_printed" else k.YOUNG
+        row[k.N_CHECK] = _FIRST_LOOK
+        streams = sorted(node)
+        births = self._births(row)
+        births[:] = FOREVER
+        births[streams] = self._streams[streams, k.S_NEXT]
 
     def _make_room(self, index: int) -> None:
         """Drop expired entries; double the state if that does not free half of it, or make cold keys absent."""
@@ -550,7 +555,6 @@ class JoinEngine(KeptStates):
             self._memory.words, self._tables, index, directory, slots - 1, stream, fields, self.watermark
         )
         self._memory.free(old, had * DIRECTORY_FIELDS)
-        row[k.N_CHECK] = min(row[k.N_CHECK], _next_check(int(row[k.N_LIVE])))
 
     # -- Feedback -----------------------------------------------------------------------
 
@@ -646,19 +650,18 @@ class JoinEngine(KeptStates):
         return Promise(self.glimpse(SAMPLE), self.layouts, *self._foreseen).cost(now)
 
     def _make_whole(self) -> None:
-        """Complete the states in which nothing will be missing any more: as changes of plan do, or at once."""
+        """Let states in which nothing is withheld any more become complete: as changes of plan do, or at once."""
         lasting = np.zeros(len(self._states), np.bool_)
         if self._feedback is not None:
             lasting = self._feedback.gaps[:, fb.O_KIND_COUNT] > 0
-        missing = (self._states[:, k.N_COMPLETE] == k.INCOMPLETE) & (self._states[:, k.N_BORN] == FOREVER) & ~lasting
         if self._limit is not None:
             return
         unaided = []
-        for index in np.flatnonzero(missing).tolist():
+        for index in np.flatnonzero((self._states[:, k.N_COMPLETE] == k.INCOMPLETE) & ~lasting).tolist():
             if self._completion == "moving_state" or self._carrier(index) is None:
                 unaided.append(index)
             else:
-                self._states[index, [k.N_BORN, k.N_CHECK]] = self.watermark, 1
+                self._rejuvenate(self._states[index], self._nodes[index])
         self._fill_states(unaided)
 
     def _begin_feedback(self) -> None:
@@ -672,10 +675,11 @@ class JoinEngine(KeptStates):
             return
         for index in np.flatnonzero(feedback.gaps[:, fb.O_KIND_COUNT]).tolist():
             row = self._states[index]
-            if row[k.N_COMPLETE] == k.COMPLETE:
+            if row[k.N_COMPLETE] == k.GATHERING:
+                self._births(row)[:] = FOREVER
+            elif row[k.N_COMPLETE] != k.INCOMPLETE:
                 count = int(row[k.N_COUNT])
                 self._evict(index, count + 1, max(_FIRST_CAPACITY, 4 << count.bit_length()))
-            row[k.N_BORN] = FOREVER
         feedback_tables.allocate(feedback, self._memory)
         fb.renew_filters(self._memory.words, self._tables, feedback.filters, self.watermark)
 
@@ -749,94 +753,83 @@ class JoinEngine(KeptStates):
     def _evict(self, index: int, most: int, slots: int) -> None:
         """Make cold keys of a state absent until it has about ``most`` entries; it stays incomplete from now on."""
         row = self._states[index]
-        was_complete, old, had = (
-            row[k.N_COMPLETE] == k.COMPLETE,
-            int(row[k.N_DIRECTORY]),
-            int(row[k.N_DIRECTORY_MASK]) + 1,
-        )
+        old, had = int(row[k.N_DIRECTORY]), int(row[k.N_DIRECTORY_MASK]) + 1
         directory = self._memory.allocate(slots * DIRECTORY_FIELDS)
         state_kernels.evict(self._memory.words, self._tables, self._frames, index, directory, slots - 1, most)
-        if not was_complete:
+        if row[k.N_COMPLETE] == k.COMPLETE:
+            row[k.N_BIRTH] = self._memory.allocate(self._birth_words)
+        else:
             self._memory.free(old, had * DIRECTORY_FIELDS)
-        row[[k.N_COMPLETE, k.N_BORN]] = k.INCOMPLETE, FOREVER
+        row[k.N_COMPLETE] = k.INCOMPLETE
 
     # -- Completion ---------------------------------------------------------------------
 
     @property
     def _is_migrating(self) -> bool:
         """Whether a state could become complete."""
-        status = self._states[:, k.N_COMPLETE]
-        return bool(((status == k.INCOMPLETE) | (status == k.GATHERING)).any())
+        return bool((self._states[:, k.N_COMPLETE] >= k.GATHERING).any())
 
     def _detect_completion(self) -> None:
-        """Find states that have become complete, and finish those that nearly are (JISC 4.3).
+        """Find states that have become complete (JISC 4.3).
 
-        JISC counts down the distinct keys of a complete child. Here they are not counted at the transition, which
-        would take as long as the window is large, but looked for later: whether few keys of a base window below are
-        still absent. A base window is always complete and has every key that a child can have, so two incomplete
-        children need not wait for each other, and a key that is void, without a tuple in some window below, is no key
-        of the state, whatever its status was. A look ends at the first keys too many, and the next one waits until half
-        as many more are live; so looks cost no more than completions do. Once no more are left than are live, or
-        everything has left that window which was there at the transition, each look completes some of those that it
-        finds: twice as many as tuples came into the window meanwhile, so that none is left before long, and the output
-        never waits for all.
+        A young state lacks nothing once all tuples from before its birth have left one of its windows. JISC also counts
+        down the distinct keys that a complete child had at the transition, so as to know it earlier. Here they are not
+        counted, which would take as long as the window is large, but looked for later: whether few keys of old tuples
+        in a base window below are still absent. A base window is always complete and has every key that a child can
+        have, so two incomplete children need not wait for each other. A look ends at the first keys too many, and the
+        next one waits until twice as many are live; those of the last look are completed at once.
 
-        Keys that no single stream carries are not looked for: such a state stays as it is, and so does one whose cold
-        keys were made absent for want of memory.
+        Keys that no single stream carries are not looked for; and a state whose cold keys were made absent for want of
+        memory stays as it is.
         """
-        came, self._come = self._streams[:, k.S_NEXT] - self._come, self._streams[:, k.S_NEXT].copy()
-        if not self._is_migrating:
+        if not self._is_migrating or not self._is_time_to_look():
             return
-        self._end_gathering()
-        is_renewed = self._renewed()
-        is_due = is_renewed | (self._states[:, k.N_LIVE] >= self._states[:, k.N_CHECK])
-        is_due &= (self._states[:, k.N_COMPLETE] == k.INCOMPLETE) & (self._states[:, k.N_BORN] < FOREVER)
+        self._looked = int(self._counters[k.C_TUPLES]), self.watermark
+        window_kernels.purge(self._memory.words, self._streams, self.watermark)
+        young = np.flatnonzero(self._states[:, k.N_COMPLETE] >= k.GATHERING)
+        births = self._memory.words[self._states[young, k.N_BIRTH, None] + np.arange(len(self.layouts))]
+        for index in young[(self._streams[:, k.S_OLDEST] >= births).any(axis=1)].tolist():
+            self._finish(index)
+        self._probe_all()
+        is_due = (self._states[:, k.N_COMPLETE] == k.YOUNG) & (self._states[:, k.N_LIVE] >= self._states[:, k.N_CHECK])
         for index in sorted(np.flatnonzero(is_due).tolist(), key=lambda i: len(self._nodes[i])):
             row, carrier = self._states[index], self._carrier(index)
             if carrier is None:
                 continue
             live = int(row[k.N_LIVE])
-            few, most = live + _FEW_KEYS, min(max(2 * int(came[carrier[0]]), _PATIENCE), self.held(carrier[0]))
-            codes = self._absent_keys(index, *carrier, most + 1, 0 if is_renewed[index] else _PATIENCE, few)
-            if codes is None or (len(codes) > few and not is_renewed[index]):
-                row[k.N_CHECK] = _next_check(live)
-                continue
-            self._complete_keys(index, codes)
-            if len(codes) > most:
-                row[k.N_CHECK] = live
-            elif row[k.N_BORN] < FOREVER:  # unless the memory for it ran out meanwhile
-                self._close_directory(row)
-                self._counters[k.C_FINISHED] += 1
+            few = min(_FEW_KEYS + live // 4, _MANY_KEYS)
+            codes = self._absent_keys(index, *carrier, few)
+            row[k.N_CHECK] = 2 * live
+            if codes is not None:
+                self._complete_keys(index, codes)
+                if row[k.N_COMPLETE] == k.YOUNG:  # unless the memory for it ran out meanwhile
+                    self._finish(index)
 
-    def _end_gathering(self) -> None:
-        """Find the states in which nothing is missing any more: no old tuple is left in one of the windows below.
+    def _is_time_to_look(self) -> bool:
+        """Whether a window may have turned by half since the last look."""
+        tuples, watermark = self._looked
+        taken = self._counters[k.C_TUPLES] - tuples
+        return bool(2 * (self.watermark - watermark) >= self._shortest or 2 * taken >= min(_STRETCH, self._all_held()))
+
+    def _finish(self, index: int) -> None:
+        """Nothing is missing in a state any more."""
+        self._close_directory(self._states[index])
+        self._counters[k.C_FINISHED] += 1
+
+    def _probe_all(self) -> None:
+        """When no state gathers any more, let programs probe all of them.
 
         To complete the single key of a state that nothing but comparisons connect would be to compute all of it, while
-        the tuple that asks for it waits. So it stores what comes, and programs pass it over as if it were not kept.
-        When no state gathers any more, they probe all of them.
+        the tuple that asks for it waits. So programs passed it over.
         """
-        if not self._passes_over:
+        if not self._passes_over or (self._states[:, k.N_COMPLETE] == k.GATHERING).any():
             return
-        window_kernels.purge(self._memory.words, self._streams, self.watermark)
-        for index in np.flatnonzero(self._states[:, k.N_COMPLETE] == k.GATHERING).tolist():
-            row = self._states[index]
-            if self._streams[self._first_to_turn(self._nodes[index]), k.S_OLDEST] >= row[k.N_BORN]:
-                self._close_directory(row)
-                self._counters[k.C_FINISHED] += 1
-        goal = None if (self._states[:, k.N_COMPLETE] == k.GATHERING).any() else self._goal
+        goal = self._goal
         if goal is not None:
             self._end_feedback()
             self._install(goal)
             self._begin_feedback()
             self._goal = None
-
-    def _renewed(self) -> NDArray[np.bool_]:
-        """Per state, whether a base window that carries its whole key holds only tuples from after it was begun."""
-        window_kernels.purge(self._memory.words, self._streams, self.watermark)
-        oldest = self._streams[:, k.S_OLDEST]
-        first = self._streams[:, k.S_REGION] + (oldest & self._streams[:, k.S_MASK]) * self._streams[:, k.S_STRIDE]
-        since = np.where(oldest == self._streams[:, k.S_NEXT], FOREVER, self._memory.words[first + k.T])
-        return np.asarray((self._carries & (since > self._states[:, k.N_BORN, None])).any(axis=1))
 
     def _carrier(self, index: int) -> tuple[int, Int64s] | None:
         """The smallest base window of a stream that carries a state's whole key, and where its tuples have it."""
@@ -848,12 +841,10 @@ class JoinEngine(KeptStates):
         codes = self.layouts[stream].codes
         return stream, np.array([codes[c] for c in self._key_classes(index)], np.int64)
 
-    def _absent_keys(
-        self, index: int, stream: int, fields: Int64s, most: int, patience: int, few: int
-    ) -> Int64s | None:
-        """The codes of keys in a base window that the state has not live, up to so many; None: seemingly not few."""
-        found = np.empty((most, 1 + len(fields)), np.int64)
-        places = np.zeros(2 << most.bit_length(), np.int64)
+    def _absent_keys(self, index: int, stream: int, fields: Int64s, few: int) -> Int64s | None:
+        """The codes of keys in a base window that a young state may lack something of; None: more than few."""
+        found = np.empty((few + 1, 1 + len(fields)), np.int64)
+        places = np.zeros(2 << len(found).bit_length(), np.int64)
         count = state_kernels.absent_keys(
             self._memory.words,
             self._tables,
@@ -863,12 +854,12 @@ class JoinEngine(KeptStates):
             self.watermark,
             found,
             places,
-            patience,
+            _PATIENCE,
             few,
             *self._assembly.parts[index],
             np.zeros((1, self._frames.code.shape[1]), np.int64),
         )
-        return None if count < 0 else found[:count, 1:].copy()
+        return None if count < 0 or count > few else found[:count, 1:].copy()
 
     def _complete_keys(self, index: int, codes: Int64s) -> None:
         """Complete the keys with these codes, all at once."""
@@ -903,8 +894,3 @@ class JoinEngine(KeptStates):
                 self._make_room_in(stop, store)
                 stop, store = self._run(0, straight=False)
             self._counters[k.C_FINISHED] += 1
-
-
-def _next_check(live: int) -> int:
-    """How many keys are to be live before the absent ones are looked for again."""
-    return live + live // 2 + _FEW_KEYS

@@ -19,6 +19,9 @@ from thalweg.engine.windows import BaseWindows
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.tree import Node
 
+_CACHE_LINE = 8
+"""Words; a region of another size would push the next ones off their cache lines."""
+
 
 class KeptStates(BaseWindows):
     """The states above the base windows; which there are, the assembled programs say."""
@@ -86,7 +89,17 @@ class KeptStates(BaseWindows):
         if row[k.N_COMPLETE] != k.COMPLETE:
             slots = int(row[k.N_DIRECTORY_MASK]) + 1
             self._memory.free(int(row[k.N_DIRECTORY]), slots * DIRECTORY_FIELDS)
+            self._memory.free(int(row[k.N_BIRTH]), self._birth_words)
             row[[k.N_COMPLETE, k.N_DIRECTORY, k.N_DIRECTORY_MASK, k.N_LIVE]] = k.COMPLETE, 0, -1, 0
+
+    @property
+    def _birth_words(self) -> int:
+        return -(-len(self.layouts) // _CACHE_LINE) * _CACHE_LINE
+
+    def _births(self, row: Int64s) -> Int64s:
+        """Per stream, the sequence number of the first tuple that a state began with."""
+        start = int(row[k.N_BIRTH])
+        return self._memory.words[start : start + len(self.layouts)]
 
     def _rekey(self, index: int) -> None:
         """Give the entries of a complete state the key by which its new sibling probes it."""
@@ -139,3 +152,6 @@ class KeptStates(BaseWindows):
             component = k.COMPONENTS + sorted(self._nodes[index]).index(stream)
             entries = self._entries(index)
             entries[:, component] = renumbered[np.searchsorted(alive, entries[:, component])]
+            if self._states[index, k.N_COMPLETE] != k.COMPLETE:
+                births = self._births(self._states[index])
+                births[stream] = first + np.searchsorted(alive, births[stream])

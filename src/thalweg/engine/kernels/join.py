@@ -17,15 +17,18 @@ Design
     by a program in frame 0 that scans a base window.
 
     A key is *void* if some base window below the state has no tuple for it. There is nothing to complete then: the
-    windows say so faster than the directory of the state would. Likewise a tuple that is the first of its key in its
-    window makes the key live in the states that it is stored in: there can have been no entry before.
+    windows say so faster than the directory of the state would.
+
+    A state that a change of plan began is *young*: it stores what comes like any other, and lacks only what tuples
+    from before its birth make among themselves. So these alone take part in completing its keys, and nothing is missing
+    once all of them have left one of its windows.
 
     The programs of heads may be routed by an eddy (``kernels.eddy``); all others run in order. They may stop where
     nobody needs what would come (``kernels.feedback``).
 
 Invariants
-    A key of a state that is not live has no entries (but for the one that is being completed,
-    and in states that follow JISC as PRINTED, which are there to show what goes wrong then).
+    A key of a state that is not live has no entries (but for the one that is being completed); in a young state, none
+    of tuples from before its birth alone. (States that follow JISC as PRINTED show what goes wrong otherwise.)
     An entry's components are alive in their base windows for as long as the entry is (expiry is
     the least of theirs).
     While a state is being scanned nothing is stored in it: the targets of one program
@@ -45,7 +48,7 @@ from thalweg.engine.kernels import feedback as fb
 from thalweg.engine.kernels.compiled import Float64s, Int64s, jit
 from thalweg.engine.kernels.hashing import find, hash_codes
 from thalweg.engine.kernels.predicates import code_of, theta_holds
-from thalweg.engine.kernels.states import components_alive, drop_entries, has_entry, seems_empty, sweep
+from thalweg.engine.kernels.states import components_alive, drop_entries, has_entry, is_older, seems_empty, sweep
 from thalweg.engine.kernels.tables import (
     ABSENT,
     ACT,
@@ -84,7 +87,7 @@ from thalweg.engine.kernels.tables import (
     JOINING,
     JUDGE,
     LIVE,
-    N_BORN,
+    N_BIRTH,
     N_CAPACITY,
     N_COMPLETE,
     N_COMPONENT_COUNT,
@@ -107,6 +110,7 @@ from thalweg.engine.kernels.tables import (
     P_LINK,
     P_MASK,
     P_SPAN,
+    PRINTED,
     R_DEATHS,
     R_DEPTH,
     R_FRAME,
@@ -139,7 +143,6 @@ from thalweg.engine.kernels.tables import (
     X_IS_STATE,
     X_KEY,
     X_KEY_COUNT,
-    X_OWN,
     X_PART_COUNT,
     X_PARTS,
     X_PATH,
@@ -148,12 +151,13 @@ from thalweg.engine.kernels.tables import (
     X_TARGET,
     X_THETA_COUNT,
     X_THETAS,
+    YOUNG,
     Frames,
     Inbox,
     T,
     Tables,
 )
-from thalweg.engine.kernels.windows import forget_newest, is_alone, is_void, join_partition, link
+from thalweg.engine.kernels.windows import forget_newest, is_void, join_partition, link
 
 
 @jit
@@ -191,8 +195,8 @@ def run(
 
     """
     streams, paths, states, steps, programs, lists, thetas, integer_offsets, float_offsets = tables
-    registers, frame_program, frame_depth, frame_state, frame_key = frames[:5]
-    cursors, probed, latests, expiries, bound, code = frames[5:]
+    registers, frame_program, frame_depth, frame_state, frame_key, frame_birth = frames[:6]
+    cursors, probed, latests, expiries, bound, code = frames[6:]
     tuples, place = inbox
     n = streams.shape[0]
     room = output.shape[1]
@@ -323,7 +327,7 @@ def run(
                     elif status == SUSPENDED or (
                         status == ABSENT
                         and (
-                            states[target, N_COMPLETE] == INCOMPLETE
+                            states[target, N_COMPLETE] != PRINTED
                             or not has_entry(mem, streams, states, lists, target, key, watermark)
                         )
                     ):
@@ -375,6 +379,7 @@ def run(
                         frame_program[above] = n + target
                         frame_state[above] = target
                         frame_key[above] = key
+                        frame_birth[above] = states[target, N_BIRTH] if states[target, N_COMPLETE] == YOUNG else -1
                         first = states[target, N_KEY]
                         for i in range(first, first + states[target, N_KEY_COUNT]):
                             code[above, lists[i]] = code[frame, lists[i]]
@@ -407,7 +412,7 @@ def run(
                 step = hops[depth, eddies.H_STEP]
                 has = hops[depth, eddies.H_DONE] | modules[step, eddies.M_STREAMS]
                 knows = hops[depth, eddies.H_KNOWN]
-            target, is_state = steps[step, X_TARGET], steps[step, X_IS_STATE]
+            target, is_state, birth = steps[step, X_TARGET], steps[step, X_IS_STATE], frame_birth[frame]
             scan, key = steps[step, X_SCAN] != 0, probed[frame, depth]
             latest, expiry = latests[frame, depth], expiries[frame, depth]
             candidate = cursors[frame, depth]
@@ -416,10 +421,11 @@ def run(
             if is_state:
                 region, stride, mask, oldest = states[target, N_REGION], states[target, N_STRIDE], GREATEST, 0
                 chain, field, exact = ENTRY_LINK, ENTRY_KEY, True
-                lifetime, rows, alive = 0, 0, 0
+                lifetime, rows, alive, born = 0, 0, 0, GREATEST
             else:
                 region, stride = streams[target, S_REGION], streams[target, S_STRIDE]
                 mask, oldest = streams[target, S_MASK], streams[target, S_OLDEST]
+                born = mem[birth + target] if birth >= 0 else GREATEST
                 chain = 0 if scan else paths[steps[step, X_PATH], P_LINK]
                 field, exact = steps[step, X_FIELD], steps[step, X_KEY_COUNT] == 1
                 lifetime, rows = streams[target, S_LIFETIME], streams[target, S_ROWS]
@@ -431,7 +437,7 @@ def run(
                 sequence = candidate
                 candidate = candidate - 1 if scan else mem[word + chain]
                 candidates += 1
-                if exact and mem[word + field] != key:
+                if (exact and mem[word + field] != key) or sequence >= born:
                     continue
                 reached = mem[word + T]  # of an entry just as of a base tuple
                 if is_state:
@@ -450,6 +456,8 @@ def run(
                     if not components_alive(mem, streams, lists, word, first, states[target, N_ROWS_COUNT]):
                         continue
                     first = states[target, N_COMPONENTS]
+                    if birth >= 0 and not is_older(mem, lists, word, first, states[target, N_COMPONENT_COUNT], birth):
+                        continue
                     for i in range(states[target, N_COMPONENT_COUNT]):
                         bound[frame, lists[first + i]] = mem[word + COMPONENTS + i]
                 else:
@@ -652,21 +660,6 @@ def run(
                 if not wanted:
                     slot = find(mem, states[target, N_DIRECTORY], states[target, N_DIRECTORY_MASK], key)
                     wanted = mem[slot + 1] != ABSENT and mem[slot + 1] != SUSPENDED
-                    if (
-                        eddy is None
-                        and feedback is None
-                        and mem[slot + 1] == ABSENT
-                        and states[target, N_BORN] < FOREVER
-                        and is_alone(mem, streams, paths, steps[step, X_OWN], program, bound[0, program])
-                    ):
-                        # The key was void until this tuple came: all of its entries are made now, and from now on.
-                        if 2 * (states[target, N_LIVE] + 1) > states[target, N_DIRECTORY_MASK]:
-                            stop, store = DIRECTORY_FULL, target
-                            break
-                        states[target, N_LIVE] += 1
-                        mem[slot] = key
-                        mem[slot + 1] = LIVE
-                        wanted = True
                 if wanted:
                     count = states[target, N_COUNT]
                     if count == states[target, N_CAPACITY]:
@@ -757,6 +750,7 @@ def complete(
         frames.depth[0] = -1  # no probe waits below
         frames.program[1] = tables.streams.shape[0] + target
         frames.state[1] = target
+        frames.birth[1] = tables.states[target, N_BIRTH] if tables.states[target, N_COMPLETE] == YOUNG else -1
         for i in range(codes.shape[1]):
             frames.code[1, tables.lists[first + i]] = codes[done, i]
         frames.key[1] = hash_codes(frames.code, 1, tables.lists, first, codes.shape[1])

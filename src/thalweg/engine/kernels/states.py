@@ -16,6 +16,7 @@ from thalweg.engine.kernels.tables import (
     ENTRY_KEY,
     ENTRY_LINK,
     LIVE,
+    N_BIRTH,
     N_COMPLETE,
     N_COMPONENT_COUNT,
     N_COMPONENTS,
@@ -67,6 +68,15 @@ def components_alive(mem: Int64s, streams: Int64s, lists: Int64s, entry: int, st
         if mem[streams[stream, S_REGION] + slot + streams[stream, S_PREFIX] + ALIVE] == DEAD:
             return False
     return True
+
+
+@inlined
+def is_older(mem: Int64s, lists: Int64s, entry: int, start: int, count: int, birth: int) -> bool:
+    """Whether every component of a state entry had come before its stream's number among these births."""
+    older = True
+    for i in range(count):
+        older &= mem[entry + COMPONENTS + i] < mem[birth + lists[start + i]]
+    return older
 
 
 @jit
@@ -127,9 +137,9 @@ def absent_keys(
     parts: int,
     code: Int64s,
 ) -> int:
-    """Find the keys that a base window has and a state has not live, void ones left out; how many there are, at most.
+    """Find the keys that a young state may lack something of, void ones left out; how many there are, at most.
 
-    -1: after ``patience`` tuples there seem to be more than ``few`` (0: it has no end).
+    They are those of older tuples in a base window. -1: after ``patience`` tuples there seem to be more than ``few``.
 
     Args:
         mem: the memory.
@@ -151,10 +161,10 @@ def absent_keys(
     first, directory = tables.states[index, N_KEY], tables.states[index, N_DIRECTORY]
     slots = tables.states[index, N_DIRECTORY_MASK]
     region, ring, stride = streams[stream, S_REGION], streams[stream, S_MASK], streams[stream, S_STRIDE]
-    oldest, last = streams[stream, S_OLDEST], streams[stream, S_NEXT] - 1
+    oldest, last = streams[stream, S_OLDEST], mem[tables.states[index, N_BIRTH] + stream] - 1
     mask, count = len(places) - 1, 0
     for sequence in range(last, oldest - 1, -1):
-        if last - sequence == patience > 0 and count * (last - oldest) > few * patience:
+        if last - sequence == patience and count * (last - oldest) > few * patience:
             return -1
         if sequence - AHEAD >= oldest:
             key = key_of(mem, region + ((sequence - AHEAD) & ring) * stride, fields)
@@ -278,8 +288,7 @@ def evict(mem: Int64s, tables: Tables, frames: Frames, index: int, directory: in
 @jit
 def sweep(mem: Int64s, tables: Tables, index: int, watermark: int) -> None:
     """Drop the expired entries of a state; its keys keep their status."""
-    states = tables.states
-    state = states[index]
+    state = tables.states[index]
     region, stride = state[N_REGION], state[N_STRIDE]
     kept = 0
     for entry in range(state[N_COUNT]):
@@ -293,8 +302,9 @@ def sweep(mem: Int64s, tables: Tables, index: int, watermark: int) -> None:
                 for i in range(stride):
                     mem[into + i] = mem[word + i]
             kept += 1
-    states[index, N_COUNT] = kept
-    relink(mem, tables, index)
+    if kept < state[N_COUNT]:
+        state[N_COUNT] = kept
+        relink(mem, tables, index)
 
 
 @jit

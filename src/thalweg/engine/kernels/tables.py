@@ -32,14 +32,13 @@ PATH_FIELDS = 6
 # Columns of Tables.states.
 (N_REGION, N_CAPACITY, N_STRIDE, N_COUNT, N_COMPLETE, N_HEADS, N_MASK, N_DIRECTORY, N_DIRECTORY_MASK) = range(9)
 N_LIVE, N_COMPONENTS, N_COMPONENT_COUNT, N_KEY, N_KEY_COUNT, N_ROWS, N_ROWS_COUNT = range(9, 16)
-N_CHECK, N_BORN = 16, 17  # live keys at which to look for absent ones; when it began incomplete: the watermark, or
-# of a state that gathers, the next sequence number of the window whose turn it waits for
+N_CHECK, N_BIRTH = 16, 17  # live keys at which to look for absent ones; where, of an incomplete state, the sequence
+# number is, stream by stream, that the first tuple after its beginning got (FOREVER: of a stream that it has not)
 STATE_FIELDS = 18
 # Columns of Tables.steps.
 (X_TARGET, X_IS_STATE, X_PATH, X_FIELD, X_KEY, X_KEY_COUNT, X_CHECKS, X_CHECK_COUNT) = range(8)
-X_THETAS, X_THETA_COUNT, X_BINDS, X_BIND_COUNT, X_STORES, X_SCAN, X_PARTS, X_PART_COUNT, X_OWN = range(8, 17)
-STEP_FIELDS = 17
-# X_OWN: the access path of the head's own window by the key of the state that the step stores in; -1: there is none.
+X_THETAS, X_THETA_COUNT, X_BINDS, X_BIND_COUNT, X_STORES, X_SCAN, X_PARTS, X_PART_COUNT = range(8, 16)
+STEP_FIELDS = 16
 # A part of a state's key, in lists: a stream of the state; its access path by the classes of the key that it carries;
 # these classes. A key is void if the base window of some part has no tuple in its chain.
 PART_STREAM, PART_PATH, PART_CLASSES, PART_CLASS_COUNT = range(4)
@@ -53,9 +52,13 @@ THETA_FIELDS = 7
 COMPARE, SUBTRACT_INTEGERS, SUBTRACT_FLOATS = range(3)
 LESS, LESS_EQUAL, GREATER, GREATER_EQUAL, NOT_EQUAL = range(5)
 
-# Values of N_COMPLETE. PRINTED: incomplete, and taken for live is every key of which there is an entry.
-# GATHERING: incomplete, stores whatever comes, and no program probes it.
-INCOMPLETE, COMPLETE, PRINTED, GATHERING = range(4)
+# Values of N_COMPLETE.
+# YOUNG: begun after its windows had tuples. It stores whatever comes, and of a key that is not live it lacks what could
+#   be made of tuples from before its birth alone.
+# GATHERING: young, and no program probes it.
+# INCOMPLETE: of a key that is not live it has nothing, and stores nothing.
+# PRINTED: young, but taken for live is every key of which there is an entry.
+INCOMPLETE, COMPLETE, PRINTED, GATHERING, YOUNG = range(5)
 
 # The status of a key in a directory, in its lowest bits. TOUCHED: live, and probed since cold keys were made absent;
 # SUSPENDED: not live, for something of it was withheld. Above these bits: with how many tuples the key was completed.
@@ -97,6 +100,7 @@ class Frames(NamedTuple):
     depth: Int64s  # [frame] where to go on when the frame above returns
     state: Int64s  # [frame] the state that the frame completes
     key: Int64s  # [frame] and the key
+    birth: Int64s  # [frame] where births are that it takes only older tuples than; -1: it takes all
     cursor: Int64s  # [frame, depth] the next candidate
     probe: Int64s  # [frame, depth] the key looked up
     latest: Int64s  # [frame, depth] the greatest time so far

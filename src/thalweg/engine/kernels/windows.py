@@ -116,15 +116,6 @@ def is_void(
 
 
 @inlined
-def is_alone(mem: Int64s, streams: Int64s, paths: Int64s, path: int, stream: int, sequence: int) -> bool:
-    """Whether a tuple that has just come is the only one in its chain of an access path (-1: nothing is known)."""
-    if path < 0:
-        return False
-    word = streams[stream, S_REGION] + (sequence & streams[stream, S_MASK]) * streams[stream, S_STRIDE]
-    return mem[word + paths[path, P_LINK]] < streams[stream, S_OLDEST]
-
-
-@inlined
 def forget_newest(mem: Int64s, streams: Int64s, paths: Int64s, lists: Int64s, stream: int) -> None:
     """Take back the newest tuple of a window: nothing will ever want it (JIT V)."""
     sequence = streams[stream, S_NEXT] - 1
