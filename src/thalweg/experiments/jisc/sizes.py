@@ -134,7 +134,7 @@ SIZES: dict[Scale, Sizes] = {
             warm_turns=2,
             tuples=200_000,
             periods=(20_000, 50_000, 100_000),
-            rounds=3,
+            rounds=5,
             slow_rounds=1,
         ),
         no_stall=NoStall(joins=8, window=4_000, changes=100, batches=1_400, interval=0.01),
