@@ -91,9 +91,8 @@ def test_a_key_that_some_window_lacks_is_not_completed_and_found_when_its_tuple_
     feeder.feed([("R", 400, 7)])
     assert feeder.joiner.work.completions == 0
     assert not feeder.results
-    feeder.feed([("T", 401, 7)])  # the first of its key: whatever the state has to have of it is made now
+    feeder.feed([("T", 401, 7)])
     feeder.feed([("R", 402, 7)])
-    assert feeder.joiner.work.completions == 0
     assert sum(feeder.results.values()) == 2
 
 
@@ -143,8 +142,9 @@ def test_states_become_complete() -> None:
     assert feeder.joiner.work.completions == work.completions  # a complete state asks for nothing
 
 
-def test_keys_that_are_asked_for_in_vain_do_not_keep_a_state_incomplete() -> None:
+def test_keys_that_are_asked_for_in_vain_do_not_keep_a_state_incomplete(monkeypatch: pytest.MonkeyPatch) -> None:
     """S and T have no key in common: every key of ST is completed, and has no entries."""
+    monkeypatch.setattr("thalweg.engine.join._PAUSE", 1)
     query = rstu(width=10_000)
     feeder = Feeder(query, JoinEngine(query, pipeline(OLD)))
     keys = range(3000)

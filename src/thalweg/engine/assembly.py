@@ -15,7 +15,7 @@ from thalweg.engine.kernels import tables as k
 from thalweg.engine.kernels.compiled import Float64s, Int64s
 from thalweg.engine.layout import StreamLayout
 from thalweg.plan.demand import Demand, Demands, Site
-from thalweg.plan.program import Program, Programs
+from thalweg.plan.program import Program, Programs, Step
 from thalweg.plan.tree import Node
 
 Path = tuple[int, tuple[int, ...]]
@@ -83,7 +83,6 @@ def assemble(
     the streams to which nothing is added.
     """
     nodes = tuple(sorted(programs.keys, key=sorted))
-    index = {node: i for i, node in enumerate(nodes)}
     sequence = [*programs.heads, *(programs.completions[node] for node in nodes)]
     sequence += [programs.fills[node] for node in nodes if programs.fills]
     witnesses, used = len(sequence), _looked_up(sequence)
@@ -101,6 +100,7 @@ def assemble(
     keys = tuple(lists.add(programs.keys[node]) for node in nodes)
     rows = tuple(lists.add(_rows_components(node, layouts), width=2) for node in nodes)
     parts = _Parts(programs.keys, paths, layouts, lists)
+    step_rows = _Steps(nodes, paths, layouts, lists, parts)
 
     steps: list[list[int]] = []
     table: list[list[int]] = []
@@ -113,7 +113,7 @@ def assemble(
             binds = (0, 0)
         straight = _straight(program, layouts) if i < len(programs.heads) else 0
         table.append([len(steps), len(program.steps), *binds, straight])
-        steps += _steps(program, known, index, {path: i for i, path in enumerate(paths)}, layouts, lists, parts)
+        steps += step_rows.of(program, known)
     own_parts = tuple(parts.of(node) for node in nodes)
     feedback = None
     if demands is not None:
@@ -160,15 +160,16 @@ class _Parts:
         self._rows = {path: i for i, path in enumerate(paths)}
         self._layouts = layouts
         self._lists = lists
-        self._known: dict[tuple[Path, ...], tuple[int, int]] = {}
+        self._known: dict[tuple[Node, Node | None], tuple[int, int]] = {}
 
     def of(self, node: Node, sure: Node | None = None) -> tuple[int, int]:
         """(start, count) of the parts of a state's key, less those of the state whose key is being completed."""
-        parts = tuple(part for part in self._of(node) if sure is None or part not in self._of(sure))
-        known = self._known.get(parts)
+        known = self._known.get((node, sure))
         if known is None:
+            certain = () if sure is None else self._of(sure)
+            parts = [part for part in self._of(node) if part not in certain]
             rows = [(part[0], self._rows[part], *self._lists.add(part[1])) for part in parts]
-            known = self._known[parts] = self._lists.add((n for row in rows for n in row), width=k.PART_WIDTH)
+            known = self._known[node, sure] = self._lists.add((n for row in rows for n in row), width=k.PART_WIDTH)
         return known
 
     def _of(self, node: Node) -> list[Path]:
@@ -302,38 +303,59 @@ def _straight(program: Program, layouts: Sequence[StreamLayout]) -> int:
     return layouts[min(program.head)].codes.get(min(keys)[0], 0) if straight else 0
 
 
-def _steps(
-    program: Program,
-    known: set[int],
-    index: Mapping[Node, int],
-    paths: Mapping[Path, int],
-    layouts: Sequence[StreamLayout],
-    lists: _Lists,
-    parts: _Parts,
-) -> Iterable[list[int]]:
-    for step in program.steps:
+class _Steps:
+    """Steps as rows. Programs share them from the join on where they meet, and so do their rows."""
+
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        paths: Sequence[Path],
+        layouts: Sequence[StreamLayout],
+        lists: _Lists,
+        parts: _Parts,
+    ) -> None:
+        self._states = {node: i for i, node in enumerate(nodes)}
+        self._paths = {path: i for i, path in enumerate(paths)}
+        self._layouts = layouts
+        self._lists = lists
+        self._parts = parts
+        self._rows: dict[tuple[Step, frozenset[int], Node | None], tuple[list[int], frozenset[int]]] = {}
+
+    def of(self, program: Program, known: Iterable[int]) -> Iterable[list[int]]:
+        """The rows of a program that begins with the values of some classes known."""
+        sure = program.head if program.given else None
+        met = frozenset() if program.unordered else frozenset(known)
+        for step in program.steps:
+            asked = step, met, sure
+            row = self._rows.get(asked)
+            if row is None:
+                row = self._rows[asked] = self._row(step, met, sure)
+            met = met if program.unordered else row[1]
+            yield row[0]
+
+    def _row(self, step: Step, met: frozenset[int], sure: Node | None) -> tuple[list[int], frozenset[int]]:
+        """A step as a row, and the classes known after it."""
         stream = min(step.target)
         is_state = len(step.target) > 1
-        checks = lists.add(
-            (n for c in step.checks for n in _carrier(c, step.target, layouts)),
-            width=3,
-        )
-        thetas = lists.add(step.thetas)
-        key = lists.add(step.key)
-        binds = lists.add(_binds(step.target, set() if program.unordered else known, layouts), width=3)
-        yield [
-            index[step.target] if is_state else stream,
+        known = set(met)
+        checks = self._lists.add((n for c in step.checks for n in _carrier(c, step.target, self._layouts)), width=3)
+        thetas = self._lists.add(step.thetas)
+        key = self._lists.add(step.key)
+        binds = self._lists.add(_binds(step.target, known, self._layouts), width=3)
+        row = [
+            self._states[step.target] if is_state else stream,
             int(is_state),
-            paths.get((stream, step.key), 0) if not is_state else 0,
-            layouts[stream].codes[step.key[0]] if not is_state and len(step.key) == 1 else 0,
+            self._paths.get((stream, step.key), 0) if not is_state else 0,
+            self._layouts[stream].codes[step.key[0]] if not is_state and len(step.key) == 1 else 0,
             *key,
             *checks,
             *thetas,
             *binds,
-            index[step.stores] if step.stores is not None else -1,
+            self._states[step.stores] if step.stores is not None else -1,
             int(step.scans),
-            *(parts.of(step.target, sure=program.head if program.given else None) if is_state else (0, 0)),
+            *(self._parts.of(step.target, sure) if is_state else (0, 0)),
         ]
+        return row, frozenset(known)
 
 
 def _binds(target: Node, known: set[int], layouts: Sequence[StreamLayout]) -> list[int]:

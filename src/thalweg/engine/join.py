@@ -46,7 +46,9 @@ _SPARE_SLOTS = 8
 _OUTPUT_BLOCK = 1 << 15
 """Results per block: large enough that taking a block costs nothing, small enough for the cache."""
 _STRETCH = 1 << 14
-"""Tuples that are taken without looking at incomplete states, whose looks take some 50 microseconds each."""
+"""Tuples that are taken at once while something may have to be looked at between two of them."""
+_PAUSE = 1 << 16
+"""Tuples that pay for a look at the absent keys of young states, which takes some 100 microseconds for each state."""
 _PATIENCE = 256
 """Tuples of a window that show whether it has more absent keys than a few."""
 _FEW_KEYS = 16
@@ -138,7 +140,7 @@ class JoinEngine(KeptStates):
         self._compiled: tuple[Plan, Rank | None, frozenset[Node], Programs] | None = None
         self._foreseen: tuple[Programs, Demands] | None = None
         self._unstored = 0
-        self._looked = 0, 0
+        self._looked, self._turned = 0, (0, 0)
         self._shortest = min((layout.lifetime for layout in self.layouts), default=FOREVER)
         self.seconds = 0.0
         self._assembled: Assembly | None = None
@@ -364,6 +366,8 @@ class JoinEngine(KeptStates):
         self._states = states
         self.plan, self._rank = plan, rank
         self._assembled, self._passes_over = None, bool(gathering)
+        self._looked = int(self._counters[k.C_TUPLES])
+        self._turned = self._looked, self.watermark
         self._install(assembly)
         for i in rekeyed:
             self._rekey(i)
@@ -772,7 +776,8 @@ class JoinEngine(KeptStates):
     def _detect_completion(self) -> None:
         """Find states that have become complete (JISC 4.3).
 
-        A young state lacks nothing once all tuples from before its birth have left one of its windows. JISC also counts
+        A young state lacks nothing once all tuples from before its birth have left one of its windows; whether they
+        have is asked when windows may have turned by half. JISC also counts
         down the distinct keys that a complete child had at the transition, so as to know it earlier. Here they are not
         counted, which would take as long as the window is large, but looked for later: whether few keys of old tuples
         in a base window below are still absent. A base window is always complete and has every key that a child can
@@ -782,34 +787,40 @@ class JoinEngine(KeptStates):
         Keys that no single stream carries are not looked for; and a state whose cold keys were made absent for want of
         memory stays as it is.
         """
-        if not self._is_migrating or not self._is_time_to_look():
+        if not self._is_migrating:
             return
-        self._looked = int(self._counters[k.C_TUPLES]), self.watermark
+        taken = int(self._counters[k.C_TUPLES])
+        half = self._turned[0] + self._all_held() // 2, self._turned[1] + self._shortest // 2
+        if taken >= half[0] or self.watermark >= half[1]:
+            self._turned = taken, self.watermark
+            self._finish_old_enough()
+        if taken >= self._looked + _PAUSE:
+            self._looked = taken
+            self._finish_nearly_complete()
+
+    def _finish_old_enough(self) -> None:
+        """Find the young states of which a window has no tuple left from before their birth."""
         window_kernels.purge(self._memory.words, self._streams, self.watermark)
         young = np.flatnonzero(self._states[:, k.N_COMPLETE] >= k.GATHERING)
         births = self._memory.words[self._states[young, k.N_BIRTH, None] + np.arange(len(self.layouts))]
         for index in young[(self._streams[:, k.S_OLDEST] >= births).any(axis=1)].tolist():
             self._finish(index)
         self._probe_all()
+
+    def _finish_nearly_complete(self) -> None:
+        """Find the young states of which few keys are still absent, and complete those."""
         is_due = (self._states[:, k.N_COMPLETE] == k.YOUNG) & (self._states[:, k.N_LIVE] >= self._states[:, k.N_CHECK])
         for index in sorted(np.flatnonzero(is_due).tolist(), key=lambda i: len(self._nodes[i])):
             row, carrier = self._states[index], self._carrier(index)
             if carrier is None:
                 continue
             live = int(row[k.N_LIVE])
-            few = min(_FEW_KEYS + live // 4, _MANY_KEYS)
-            codes = self._absent_keys(index, *carrier, few)
+            codes = self._absent_keys(index, *carrier, min(_FEW_KEYS + live // 4, _MANY_KEYS))
             row[k.N_CHECK] = 2 * live
             if codes is not None:
                 self._complete_keys(index, codes)
                 if row[k.N_COMPLETE] == k.YOUNG:  # unless the memory for it ran out meanwhile
                     self._finish(index)
-
-    def _is_time_to_look(self) -> bool:
-        """Whether a window may have turned by half since the last look."""
-        tuples, watermark = self._looked
-        taken = self._counters[k.C_TUPLES] - tuples
-        return bool(2 * (self.watermark - watermark) >= self._shortest or 2 * taken >= min(_STRETCH, self._all_held()))
 
     def _finish(self, index: int) -> None:
         """Nothing is missing in a state any more."""

@@ -92,22 +92,23 @@ def side_by_side(
 ) -> dict[str, Laps]:
     """Drive several through at the same time, taking turns piece by piece; of every piece, the best round counts.
 
-    Whatever slows the machine down for a moment then slows all of them down, or a round that does not count. ``start``
+    Whatever slows the machine down for a moment then slows all of them down, or a round that does not count. They start
+    and take turns in random order: where one's memory lies, and who ran before it, makes some per cent. ``start``
     brings a contender to the first of the ``cuts``; what it returns drives on to the others, a piece at a time.
     ``rounds``: how often each takes part. All answers must be the same.
     """
     best = {name: np.full(len(cuts) - 1, np.inf) for name in rounds}
+    rng = np.random.default_rng(len(cuts))
     whole: dict[str, Lap] = {}
     with one_core():
         for turn in range(max(rounds.values())):
             names = [name for name in rounds if turn < rounds[name]]
             report(f"{', '.join(names)}: {turn + 1} of {rounds[names[0]]}")
-            drives = {name: start(name) for name in names}
+            drives = {name: start(name) for name in rng.permutation(names).tolist()}
             whole |= dict.fromkeys(names, NO_LAP)
             gc.collect()
             for piece, cut in enumerate(cuts[1:]):
-                for i in range(len(names)):
-                    name = names[(i + piece + turn) % len(names)]
+                for name in rng.permutation(names).tolist():
                     lap = drives[name](cut)
                     best[name][piece] = min(best[name][piece], lap.seconds)
                     whole[name] = whole[name].joined(lap)

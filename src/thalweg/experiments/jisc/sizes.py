@@ -119,7 +119,7 @@ class Sizes:
 
 SIZES: dict[Scale, Sizes] = {
     "quick": Sizes(
-        stage=Stage(joins=(4, 12, 20), window=5_000, warm_turns=1, rounds=5, slow_rounds=1),
+        stage=Stage(joins=(4, 12, 20), window=5_000, warm_turns=1, rounds=15, slow_rounds=1),
         normal=(
             Normal("hash", joins=20, window=2_000, warm_turns=4, tuples=100_000, rounds=3),
             Normal("nested loops", joins=4, window=300, warm_turns=4, tuples=20_000, rounds=3),
@@ -134,7 +134,7 @@ SIZES: dict[Scale, Sizes] = {
             warm_turns=2,
             tuples=200_000,
             periods=(20_000, 50_000, 100_000),
-            rounds=5,
+            rounds=7,
             slow_rounds=1,
         ),
         no_stall=NoStall(joins=8, window=4_000, changes=100, batches=1_400, interval=0.01),
