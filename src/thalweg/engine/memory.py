@@ -123,8 +123,8 @@ class Memory:
         """The same bytes, read as float64."""
         return self.words.view(np.float64)
 
-    def allocate(self, size: int, fill: int = 0) -> int:
-        """The first word of a region of ``size`` words, each set to ``fill``."""
+    def allocate(self, size: int, fill: int | None = 0) -> int:
+        """The first word of a region of ``size`` words, each set to ``fill`` (None: whatever they are)."""
         if self._free.get(size):
             start = self._free[size].pop()
         else:
@@ -134,7 +134,8 @@ class Memory:
                 self._arena.grow(max(2 * len(self.words), self._used))
             if not fill:
                 return start  # never used: 0 already, and its pages need not exist yet
-        self.words[start : start + size] = fill
+        if fill is not None:
+            self.words[start : start + size] = fill
         return start
 
     def free(self, start: int, size: int) -> None:

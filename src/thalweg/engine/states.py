@@ -69,8 +69,8 @@ class KeptStates(BaseWindows):
         """Move a state to regions of another size."""
         row = self._states[index]
         stride = int(row[k.N_STRIDE])
-        region = self._memory.allocate(capacity * stride)
-        heads = self._memory.allocate(2 * capacity)
+        region = self._memory.allocate(capacity * stride, None)
+        heads = self._memory.allocate(2 * capacity, None)
         entries = self._entries(index)
         self._memory.words[region : region + entries.size] = entries.reshape(-1)
         self._memory.free(int(row[k.N_REGION]), int(row[k.N_CAPACITY]) * stride)

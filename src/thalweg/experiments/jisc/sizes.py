@@ -119,7 +119,7 @@ class Sizes:
 
 SIZES: dict[Scale, Sizes] = {
     "quick": Sizes(
-        stage=Stage(joins=(4, 12, 20), window=5_000, warm_turns=1, rounds=15, slow_rounds=1),
+        stage=Stage(joins=(4, 12, 20), window=5_000, warm_turns=2, rounds=12, slow_rounds=1),
         normal=(
             Normal("hash", joins=20, window=2_000, warm_turns=4, tuples=100_000, rounds=3),
             Normal("nested loops", joins=4, window=300, warm_turns=4, tuples=20_000, rounds=3),
