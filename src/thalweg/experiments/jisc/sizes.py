@@ -130,17 +130,17 @@ SIZES: dict[Scale, Sizes] = {
         ),
         often=Often(
             joins=20,
-            window=300,
+            window=600,
             warm_turns=2,
-            tuples=200_000,
-            periods=(20_000, 50_000, 100_000),
-            rounds=7,
+            tuples=400_000,
+            periods=(40_000, 100_000, 200_000),
+            rounds=4,
             slow_rounds=1,
         ),
         no_stall=NoStall(joins=8, window=4_000, changes=100, batches=1_400, interval=0.01),
         limited=Limited(joins=8, window=4_000, warm_turns=2, tuples=72_000, shares=(0.9, 0.8, 0.7, 0.6), rounds=3),
         adapting=Adapting(
-            streams=(4, 6, 8), phases=3, phase_seconds=40.0, steady_seconds=30.0, rounds=1, steady_rounds=7
+            streams=(4, 6, 8), phases=3, phase_seconds=40.0, steady_seconds=30.0, rounds=1, steady_rounds=21
         ),
         on_spark=OnSpark(streams=4, phases=2, phase_triggers=8, trigger_tuples=200_000),
     ),
