@@ -35,7 +35,6 @@ def test_any_plan_and_any_changes_give_the_naive_answer(policy: Policy, small: b
         if small:
             patch.setattr("thalweg.engine.join._FIRST_CAPACITY", 2)
             patch.setattr("thalweg.engine.join._SPARE_SLOTS", 1)
-            patch.setattr("thalweg.engine.join._FIRST_LOOK", 1)
             patch.setattr("thalweg.engine.join._PAUSE", 3)
             patch.setattr("thalweg.engine.join._OUTPUT_BLOCK", rng.choice([1, 3, 50]))
             patch.setattr("thalweg.engine.eddy._PATIENCE", rng.choice([1, 5]))

@@ -329,7 +329,6 @@ def test_sparse_and_bursty_partners_give_the_naive_answer(small: bool, seed: int
         if small:
             patch.setattr("thalweg.engine.join._FIRST_CAPACITY", 2)
             patch.setattr("thalweg.engine.join._SPARE_SLOTS", 1)
-            patch.setattr("thalweg.engine.join._FIRST_LOOK", 1)
             patch.setattr("thalweg.engine.join._PAUSE", 3)
             make_eager(patch, rng)
             patch.setattr("thalweg.engine.join._STRETCH", rng.choice([1, 10]))

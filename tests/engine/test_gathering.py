@@ -153,6 +153,16 @@ def test_overlapping_changes_and_tuples_out_of_order(
         assert moved.results == still.results, seed
 
 
+def test_states_that_memory_kept_from_gathering_are_probed_all_the_same() -> None:
+    feeder = Feeder(LOOPS, PLANS[0], memory_limit=1)
+    feeder.feed(some_events(random.Random(2), 150))
+    feeder.engine.transition(pipeline(PLANS[1]))
+    passing_over = feeder.engine._assembly
+    for start in range(150, 750, 150):
+        feeder.feed(some_events(random.Random(start), 150, start))
+    assert feeder.engine._assembly is not passing_over
+
+
 def test_old_tuples_stay_old_when_a_partition_is_renumbered(monkeypatch: pytest.MonkeyPatch) -> None:
     """A silent partition holds on to its tuple while others come and go; closing the gap gives it a new number."""
     monkeypatch.setattr("thalweg.engine.join._FIRST_CAPACITY", 16)

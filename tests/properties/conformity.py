@@ -62,7 +62,6 @@ def tight_memory(case: Case) -> Iterator[None]:
         if case.memory_limit is not None:
             patch.setattr("thalweg.engine.join._FIRST_CAPACITY", 2)
             patch.setattr("thalweg.engine.join._SPARE_SLOTS", 1)
-            patch.setattr("thalweg.engine.join._FIRST_LOOK", 1)
             patch.setattr("thalweg.engine.join._PAUSE", 3)
             patch.setattr("thalweg.engine.join._STRETCH", 3)
             patch.setattr("thalweg.engine.feedback._FIRST_SLOTS", 2)

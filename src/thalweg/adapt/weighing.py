@@ -67,7 +67,7 @@ def transition_price(
     """Nanoseconds that a change of plan costs, sooner or later.
 
     The states that the old plan did not keep have to be completed. Moving State would do it at once, JISC does it
-    when they are asked for: the sum is the same. And windows are indexed anew where they are looked up by other keys.
+    when they are asked for: at most the same sum. And windows are indexed anew where they are looked up by other keys.
     """
     entries = sum(statistics.size(graph, node) for node in classify(old, new).incomplete)
     per_entry = costs.probe + costs.candidate + costs.state_insert

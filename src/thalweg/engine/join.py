@@ -47,14 +47,12 @@ _OUTPUT_BLOCK = 1 << 15
 """Results per block: large enough that taking a block costs nothing, small enough for the cache."""
 _STRETCH = 1 << 14
 """Tuples that are taken at once while something may have to be looked at between two of them."""
-_PAUSE = 1 << 16
+_PAUSE = 1 << 17
 """Tuples that pay for a look at the absent keys of young states, which takes some 100 microseconds for each state."""
 _PATIENCE = 256
 """Tuples of a window that show whether it has more absent keys than a few."""
 _FEW_KEYS = 16
 """So few absent keys are completed at once, however few are live: cheaper than looking again."""
-_FIRST_LOOK = 32
-"""Live keys of a young state at which absent ones are first looked for."""
 _MANY_KEYS = 1024
 """So many absent keys are not completed at once, however many are live: the output would wait for them."""
 
@@ -339,6 +337,8 @@ class JoinEngine(KeptStates):
         when that has come, whether or not the states below ever held a part of it.
         """
         self._habit, self._sleepers = replace(self._habit, asks=False, idle=0), ()
+        if not self._is_migrating:
+            self._begin_to_look()
         old = {node: self._states[i] for i, node in enumerate(self._nodes)}
         old_keys = {node: self._key_classes(i) for i, node in enumerate(self._nodes)}
         empty = bool((self._streams[:, k.S_NEXT] == self._streams[:, k.S_OLDEST]).all())
@@ -366,8 +366,6 @@ class JoinEngine(KeptStates):
         self._states = states
         self.plan, self._rank = plan, rank
         self._assembled, self._passes_over = None, bool(gathering)
-        self._looked = int(self._counters[k.C_TUPLES])
-        self._turned = self._looked, self.watermark
         self._install(assembly)
         for i in rekeyed:
             self._rekey(i)
@@ -438,6 +436,7 @@ class JoinEngine(KeptStates):
         """
         self._build_tables()
         self._straight = self._is_straight()
+        self._begin_to_look()
 
     def _is_straight(self) -> bool:
         return bool(
@@ -505,7 +504,6 @@ class JoinEngine(KeptStates):
     def _rejuvenate(self, row: Int64s, node: Node) -> None:
         """Let a state that has nothing of its absent keys store what comes from now on."""
         row[k.N_COMPLETE] = k.PRINTED if self._completion == "jisc_printed" else k.YOUNG
-        row[k.N_CHECK] = _FIRST_LOOK
         streams = sorted(node)
         births = self._births(row)
         births[:] = FOREVER
@@ -679,9 +677,7 @@ class JoinEngine(KeptStates):
             return
         for index in np.flatnonzero(feedback.gaps[:, fb.O_KIND_COUNT]).tolist():
             row = self._states[index]
-            if row[k.N_COMPLETE] == k.GATHERING:
-                self._births(row)[:] = FOREVER
-            elif row[k.N_COMPLETE] != k.INCOMPLETE:
+            if row[k.N_COMPLETE] != k.INCOMPLETE:
                 count = int(row[k.N_COUNT])
                 self._evict(index, count + 1, max(_FIRST_CAPACITY, 4 << count.bit_length()))
         feedback_tables.allocate(feedback, self._memory)
@@ -744,9 +740,10 @@ class JoinEngine(KeptStates):
     def _keep_within_limit(self) -> None:
         """Make the largest states smaller while they take more than the windows leave."""
         while not self._may_grow(0):
-            largest = max(range(len(self._nodes)), key=self._state_words, default=None)
-            if largest is None or self._states[largest, k.N_CAPACITY] <= _FIRST_CAPACITY:
+            grown = np.flatnonzero(self._states[:, k.N_CAPACITY] > _FIRST_CAPACITY).tolist()
+            if not grown:
                 return
+            largest = max(grown, key=self._state_words)
             capacity = int(self._states[largest, k.N_CAPACITY]) // 2
             self._sweep(largest)
             self._evict(largest, capacity // 2, capacity)
@@ -771,7 +768,7 @@ class JoinEngine(KeptStates):
     @property
     def _is_migrating(self) -> bool:
         """Whether a state could become complete."""
-        return bool((self._states[:, k.N_COMPLETE] >= k.GATHERING).any())
+        return self._passes_over or bool((self._states[:, k.N_COMPLETE] >= k.GATHERING).any())
 
     def _detect_completion(self) -> None:
         """Find states that have become complete (JISC 4.3).
@@ -781,8 +778,8 @@ class JoinEngine(KeptStates):
         down the distinct keys that a complete child had at the transition, so as to know it earlier. Here they are not
         counted, which would take as long as the window is large, but looked for later: whether few keys of old tuples
         in a base window below are still absent. A base window is always complete and has every key that a child can
-        have, so two incomplete children need not wait for each other. A look ends at the first keys too many, and the
-        next one waits until twice as many are live; those of the last look are completed at once.
+        have, so two incomplete children need not wait for each other. A look ends at the first keys too many; those of
+        the last one are completed at once.
 
         Keys that no single stream carries are not looked for; and a state whose cold keys were made absent for want of
         memory stays as it is.
@@ -794,9 +791,13 @@ class JoinEngine(KeptStates):
         if taken >= half[0] or self.watermark >= half[1]:
             self._turned = taken, self.watermark
             self._finish_old_enough()
-        if taken >= self._looked + _PAUSE:
+        if taken >= self._looked + max(_PAUSE, self._all_held() // 2):
             self._looked = taken
             self._finish_nearly_complete()
+
+    def _begin_to_look(self) -> None:
+        self._looked = int(self._counters[k.C_TUPLES])
+        self._turned = self._looked, self.watermark
 
     def _finish_old_enough(self) -> None:
         """Find the young states of which a window has no tuple left from before their birth."""
@@ -809,14 +810,12 @@ class JoinEngine(KeptStates):
 
     def _finish_nearly_complete(self) -> None:
         """Find the young states of which few keys are still absent, and complete those."""
-        is_due = (self._states[:, k.N_COMPLETE] == k.YOUNG) & (self._states[:, k.N_LIVE] >= self._states[:, k.N_CHECK])
-        for index in sorted(np.flatnonzero(is_due).tolist(), key=lambda i: len(self._nodes[i])):
+        young = np.flatnonzero(self._states[:, k.N_COMPLETE] == k.YOUNG).tolist()
+        for index in sorted(young, key=lambda i: len(self._nodes[i])):
             row, carrier = self._states[index], self._carrier(index)
             if carrier is None:
                 continue
-            live = int(row[k.N_LIVE])
-            codes = self._absent_keys(index, *carrier, min(_FEW_KEYS + live // 4, _MANY_KEYS))
-            row[k.N_CHECK] = 2 * live
+            codes = self._absent_keys(index, *carrier, min(_FEW_KEYS + int(row[k.N_LIVE]) // 4, _MANY_KEYS))
             if codes is not None:
                 self._complete_keys(index, codes)
                 if row[k.N_COMPLETE] == k.YOUNG:  # unless the memory for it ran out meanwhile

@@ -97,7 +97,7 @@ class KeptStates(BaseWindows):
         return -(-len(self.layouts) // _CACHE_LINE) * _CACHE_LINE
 
     def _births(self, row: Int64s) -> Int64s:
-        """Per stream, the sequence number of the first tuple that a state began with."""
+        """Per stream, the sequence number that the first tuple after a state's birth got."""
         start = int(row[k.N_BIRTH])
         return self._memory.words[start : start + len(self.layouts)]
 

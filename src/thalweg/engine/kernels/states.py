@@ -246,6 +246,7 @@ def renew_keys(
 def evict(mem: Int64s, tables: Tables, frames: Frames, index: int, directory: int, mask: int, most: int) -> None:
     """Make cold keys of a state absent until it has about ``most`` entries; the other keys move to a new directory.
 
+    A key that is not live loses what a young state has of it: from then on, the state is incomplete.
     Cold is a key that nothing has probed since this was last done; if that does not free enough, so are keys
     whose entries are old. (Of a complete state nothing is known but that.) A key that is being completed keeps what it
     has: it is not live yet, and nobody would complete it a second time.

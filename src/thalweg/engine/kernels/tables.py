@@ -32,9 +32,9 @@ PATH_FIELDS = 6
 # Columns of Tables.states.
 (N_REGION, N_CAPACITY, N_STRIDE, N_COUNT, N_COMPLETE, N_HEADS, N_MASK, N_DIRECTORY, N_DIRECTORY_MASK) = range(9)
 N_LIVE, N_COMPONENTS, N_COMPONENT_COUNT, N_KEY, N_KEY_COUNT, N_ROWS, N_ROWS_COUNT = range(9, 16)
-N_CHECK, N_BIRTH = 16, 17  # live keys at which to look for absent ones; where, of an incomplete state, the sequence
-# number is, stream by stream, that the first tuple after its beginning got (FOREVER: of a stream that it has not)
-STATE_FIELDS = 18
+N_BIRTH = 16  # where, of a state that is not complete, the sequence number is, stream by stream, that the first tuple
+# after its birth got (FOREVER: of a stream that it has not)
+STATE_FIELDS = 17
 # Columns of Tables.steps.
 (X_TARGET, X_IS_STATE, X_PATH, X_FIELD, X_KEY, X_KEY_COUNT, X_CHECKS, X_CHECK_COUNT) = range(8)
 X_THETAS, X_THETA_COUNT, X_BINDS, X_BIND_COUNT, X_STORES, X_SCAN, X_PARTS, X_PART_COUNT = range(8, 16)
@@ -58,6 +58,7 @@ LESS, LESS_EQUAL, GREATER, GREATER_EQUAL, NOT_EQUAL = range(5)
 # GATHERING: young, and no program probes it.
 # INCOMPLETE: of a key that is not live it has nothing, and stores nothing.
 # PRINTED: young, but taken for live is every key of which there is an entry.
+# From GATHERING on, time completes them.
 INCOMPLETE, COMPLETE, PRINTED, GATHERING, YOUNG = range(5)
 
 # The status of a key in a directory, in its lowest bits. TOUCHED: live, and probed since cold keys were made absent;
