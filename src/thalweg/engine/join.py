@@ -658,13 +658,14 @@ class JoinEngine(KeptStates):
             lasting = self._feedback.gaps[:, fb.O_KIND_COUNT] > 0
         if self._limit is not None:
             return
-        unaided = []
-        for index in np.flatnonzero((self._states[:, k.N_COMPLETE] == k.INCOMPLETE) & ~lasting).tolist():
-            if self._completion == "moving_state" or self._carrier(index) is None:
-                unaided.append(index)
-            else:
+        missing = np.flatnonzero((self._states[:, k.N_COMPLETE] == k.INCOMPLETE) & ~lasting).tolist()
+        is_aided = {index: self._completion != "moving_state" and self._carrier(index) is not None for index in missing}
+        for index in missing:
+            if is_aided[index]:
                 self._rejuvenate(self._states[index], self._nodes[index])
-        self._fill_states(unaided)
+        if any(is_aided.values()):
+            self._finish_nearly_complete()  # most of what they had was live
+        self._fill_states([index for index in missing if not is_aided[index]])
 
     def _begin_feedback(self) -> None:
         """Let the consumers of the plan that runs speak to their producers.
@@ -774,12 +775,12 @@ class JoinEngine(KeptStates):
         """Find states that have become complete (JISC 4.3).
 
         A young state lacks nothing once all tuples from before its birth have left one of its windows; whether they
-        have is asked when windows may have turned by half. JISC also counts
-        down the distinct keys that a complete child had at the transition, so as to know it earlier. Here they are not
-        counted, which would take as long as the window is large, but looked for later: whether few keys of old tuples
-        in a base window below are still absent. A base window is always complete and has every key that a child can
-        have, so two incomplete children need not wait for each other. A look ends at the first keys too many; those of
-        the last one are completed at once.
+        have is asked when windows may have turned by half. JISC also counts down the distinct keys that a complete
+        child had at the transition, so as to know it earlier. Here they are not counted, which would take as long as
+        the window is large, but looked for later: whether few keys of old tuples in a base window below are still
+        absent. A base window is always complete and has every key that a child can have, so two incomplete children
+        need not wait for each other. A look ends at the first keys too many; those of the last one are completed at
+        once.
 
         Keys that no single stream carries are not looked for; and a state whose cold keys were made absent for want of
         memory stays as it is.
