@@ -15,7 +15,7 @@ from thalweg.adapt.decision import Decision
 from thalweg.arrivals import Arrivals, arrivals, slices
 from thalweg.cql.query import Query, StreamRef
 from thalweg.engine.batch import Batch
-from thalweg.engine.bucket import Bucket, open_bucket
+from thalweg.engine.bucket import open_bucket
 from thalweg.engine.compilation import ready_kernels
 from thalweg.engine.eddy import Policy
 from thalweg.engine.feedback import Savings
@@ -150,19 +150,45 @@ def run(
     progress: Progress | None = None,
 ) -> ReplayResult:
     """Like :func:`replay`, with a summary; ``query`` picks one of several named queries of the text."""
-    chosen = Options.of(options)
+    replay = open_replay(cql, streams, time=time, options=options, transitions=transitions, query=query)
+    for done in replay.steps():
+        if progress is not None:
+            progress(done, replay.total)
+    return replay.result()
+
+
+def open_replay(
+    cql: str,
+    streams: Mapping[str, Any],
+    *,
+    time: str | Mapping[str, str | None] = "ts",
+    options: Options | Mapping[str, Any] | None = None,
+    transitions: Transitions | None = None,
+    query: str | None = None,
+) -> Replay:
+    """What :func:`run` goes through, to be gone through a step at a time."""
     tables = {name: as_table(name, table) for name, table in streams.items()}
     catalog = {name: language.Source(table.schema, _time_column(name, table, time)) for name, table in tables.items()}
-    bound = _pick(language.bind(cql, catalog), query)
-    return _Replay(bound, tables, chosen, transitions or ()).run(progress)
+    return Replay(_pick(language.bind(cql, catalog), query), tables, Options.of(options), transitions or ())
 
 
-class _Replay:
+class Replay:
+    """A query on its way through its tables: when all of :meth:`steps` are done, there is a :meth:`result`.
+
+    Attributes:
+        total: how many tuples there are.
+        answer: what has been found so far.
+        plans: the plans used so far.
+
+    """
+
     def __init__(
         self, query: Query, tables: Mapping[str, pa.Table], options: Options, transitions: Transitions
     ) -> None:
         self.query = query
         self.options = options
+        self.answer: list[pa.Table] = []
+        self.plans: list[PlanUse] = []
         lateness = None if options.lateness is None else interval_option("lateness", options.lateness)
         names = list(dict.fromkeys(ref.stream for ref in query.streams))
         times = {ref.stream: ref.time for ref in query.streams}
@@ -194,24 +220,29 @@ class _Replay:
     def _plan(self, text: str | None) -> AnyPlan:
         return plan_for(self.query, self.statistics, text, self.options.states)
 
-    def run(self, progress: Progress | None) -> ReplayResult:
-        compile_seconds = ready_kernels(
-            eddies=self.options.migration in get_args(Policy), feedback=self.options.feedback is not None
+    def steps(self) -> Iterator[int]:
+        """Process a batch at a time; yields how many tuples are done."""
+        options = self.options
+        self._compile_seconds = ready_kernels(
+            eddies=options.migration in get_args(Policy), feedback=options.feedback is not None
         )
         started = clock.perf_counter()
         self.statistics = measured_statistics(self.query, self.arrivals)
-        plan = self._plan(self.options.plan)
+        plan = self._plan(options.plan)
         payloads = [TablePayload(a.table) for a in self.arrivals]
         ranked = rank(self.graph, self.statistics)
-        options = self.options
-        bucket = open_bucket(
+        self.bucket = open_bucket(
             self.query, plan, ranked, payloads, options.migration, options.memory_bytes, options.production
         )
-        plans = [PlanUse(0, format_any(plan, self.query.aliases))]
+        self._note_plan(0, plan)
         self.controller = self._controller(plan)
-        tables = list(self._tables(bucket, plans, progress))
-        answer = pa.concat_tables([self.query.schema.empty_table(), *tables])
-        work = bucket.work
+        yield from self._steps()
+        self._seconds = clock.perf_counter() - started
+
+    def result(self) -> ReplayResult:
+        """The answer and what happened, after the last step."""
+        answer = pa.concat_tables([self.query.schema.empty_table(), *self.answer])
+        work = self.bucket.work
         return ReplayResult(
             answer,
             Summary(
@@ -221,16 +252,16 @@ class _Replay:
                 results=answer.num_rows,
                 late={alias: len(a.late) for alias, a in self.moving.items()},
                 bad={alias: a.bad for alias, a in self.moving.items()},
-                states=self.states,
-                plans=tuple(plans),
+                states=self._states,
+                plans=tuple(self.plans),
                 decisions=() if self.controller is None else tuple(self.controller.decisions),
-                seconds=clock.perf_counter() - started,
-                compile_seconds=compile_seconds,
+                seconds=self._seconds,
+                compile_seconds=self._compile_seconds,
                 probes=work.probes,
                 candidates=work.candidates,
                 stored=work.stored,
                 completions=work.completions,
-                savings=bucket.savings,
+                savings=self.bucket.savings,
             ),
             self._late_rows(),
         )
@@ -244,44 +275,45 @@ class _Replay:
             self.query, plan, self.statistics, self.options.states, settings, chosen=self.options.plan is None
         )
 
-    def _tables(self, bucket: Bucket, plans: list[PlanUse], progress: Progress | None) -> Iterator[pa.Table]:
-        switches = list(self.switches)
+    def _steps(self) -> Iterator[int]:
+        bucket, switches = self.bucket, list(self.switches)
         done = 0
         bucket.offer([_batch(a, 0, len(a)) if ref.is_static else None for ref, a in self._pairs()])
-        yield from bucket.advance()
+        self.answer += bucket.advance()
         for cuts, watermark in slices(list(self.moving.values()), self.options.batch_size):
             coming = {alias: _batch(a, *cut) for (alias, a), cut in zip(self.moving.items(), cuts, strict=True)}
             bucket.offer([coming.get(alias) for alias in self.query.aliases])
             end = done + sum(b - a for a, b in cuts)
             while switches and switches[0][0] < end:
                 position, text = switches.pop(0)
-                yield from bucket.advance(position - done)
+                self.answer += bucket.advance(position - done)
                 done = position
-                self._switch(bucket, plans, position, text)
-            yield from bucket.advance()
+                self._switch(position, text)
+            self.answer += bucket.advance()
             done = end
             if watermark == FOREVER:
                 break
-            yield from bucket.settle(watermark)
+            self.answer += bucket.settle(watermark)
             if self.controller is not None and self.controller.consider(bucket):
-                plans.append(PlanUse(done, format_any(self.controller.plan, self.query.aliases)))
-            if progress is not None:
-                progress(done, self.total)
+                self._note_plan(done, self.controller.plan)
+            yield done
         for position, text in switches:  # after the last tuple
-            self._switch(bucket, plans, position, text)
-        self.states = tuple(
+            self._switch(position, text)
+        self._states = tuple(
             StateSize(self._name(size.node), size.tuples, size.live_keys, size.bytes) for size in bucket.sizes()
         )
-        yield from bucket.close()
-        if progress is not None:
-            progress(done, self.total)
+        self.answer += bucket.close()
+        yield done
 
-    def _switch(self, bucket: Bucket, plans: list[PlanUse], position: int, text: str) -> None:
+    def _switch(self, position: int, text: str) -> None:
         plan = self._plan(text)
-        bucket.transition(plan, rank(self.graph, self.statistics))
+        self.bucket.transition(plan, rank(self.graph, self.statistics))
         if self.controller is not None and not isinstance(plan, DifferencePlan):
             self.controller.follow(plan, self.statistics)
-        plans.append(PlanUse(position, format_any(plan, self.query.aliases)))
+        self._note_plan(position, plan)
+
+    def _note_plan(self, position: int, plan: AnyPlan) -> None:
+        self.plans.append(PlanUse(position, format_any(plan, self.query.aliases)))
 
     def _name(self, node: Node) -> str:
         if self.query.kind == "difference":

@@ -195,9 +195,10 @@ class Controller:
 
     def consider(self, bucket: Bucket) -> bool:
         """Look, search and change, each if it is due; says whether the plan has changed."""
-        if self.is_idle:
+        work = bucket.work.counts
+        if self.is_idle or work[0] - self._seen[0] < self._settings.period:
             return False
-        self._count(bucket.work.counts)
+        self._count(work)
         price = self._look_price + self._saving_for
         if self._is_held or self.position < self._next_look or self._purse.held < price:
             return False
@@ -230,7 +231,7 @@ class Controller:
         done = [now - before for now, before in zip(work, self._seen, strict=True)]
         self._seen = work
         self.position += done[0]
-        self._unlooked = tuple(old + new for old, new in zip(self._unlooked, done, strict=True))
+        self._unlooked = tuple([old + new for old, new in zip(self._unlooked, done, strict=True)])
         spent = self._prices.total(done)
         excess = 0.0
         if self._usual is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.plan.cost import DEFAULT_COSTS, Costs
@@ -46,8 +47,7 @@ class Glimpse:
     windows: tuple[WindowGlimpse, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(NamedTuple):
     """Work done since the start.
 
     Attributes:
@@ -85,7 +85,7 @@ class Work:
     @property
     def counts(self) -> tuple[int, ...]:
         """What the cost model prices, in this order."""
-        return (self.tuples, self.probes, self.candidates, self.stored, self.completions, self.results)
+        return self[:6]
 
     def completing_share(self, before: Work, costs: Costs = DEFAULT_COSTS) -> float:
         """Which part of the work since ``before`` completed keys: counted, and weighed by what each kind costs.

@@ -114,7 +114,7 @@ class ParallelTrack:
         self._numbers = [Numbers() for _ in query.streams]
         self._tracks = [self._begin(plan, rank, np.zeros(len(query.streams), np.int64))]
         self._deaths = np.empty((0, 3), np.int64)
-        self._ended = np.zeros(len(fields(Work)), np.int64)
+        self._ended = np.zeros(len(Work._fields), np.int64)
         self._saved = np.zeros(len(fields(Savings)), np.int64)
         self._tuples, self._checked, self._duplicates = 0, 0, 0
         self._ended_seconds = 0.0
@@ -209,7 +209,7 @@ class ParallelTrack:
         if track is self._tracks[0]:
             self._deaths = np.concatenate([self._deaths, self._named_deaths(deaths)])
             self._tracks[1].engine.take_deaths()  # the same ones
-        self._ended += astuple(track.engine.work)
+        self._ended += track.engine.work
         self._ended_seconds += track.engine.seconds
         self._saved += astuple(replace(track.engine.savings, suspended=0))
         self._tracks.remove(track)
@@ -256,10 +256,9 @@ class ParallelTrack:
     def work(self) -> Work:
         sums = self._ended.copy()
         for track in self._tracks:
-            sums += astuple(track.engine.work)
+            sums += track.engine.work
         done = Work(*map(int, sums))
-        return replace(
-            done,
+        return done._replace(
             tuples=self._tuples,
             results=done.results - self._duplicates,
             checked=self._checked,
