@@ -126,6 +126,22 @@ def test_without_feedback_all_eight_are_produced() -> None:
     assert feed("C", 4, 100) == 8
 
 
+def test_what_one_join_got_in_vain_the_joins_above_are_asked_about() -> None:
+    """C has partners for a1 and for every b, not for a1 b3; D has none for a1, so that a1 b2 is not found."""
+    feed = Feeder(query(((0, 1), (0, 2), (1, 2), (0, 3)), streams=4), "((A B) C) D", streams="ABCD")
+    for event in [("C", 0, 1, 0), ("C", 0, 0, 1), ("D", 0, 7), ("B", 0, 1, 1), ("B", 0, 1, 1), ("B", 0, 1, 1)]:
+        assert feed(*event) == 0
+    work = feed.engine.work
+    assert feed("A", 1, 1, 1, 100) == 0
+    assert feed.engine.work.suspensions == work.suspensions + 1
+    assert feed.engine.savings.suspended == work.suspensions + 1
+    work = feed.engine.work
+    assert feed("A", 2, 1, 1, 100) == 0  # like it: nothing is probed
+    assert feed.engine.work.probes == work.probes
+    assert feed("C", 3, 1, 1) == 0
+    assert feed("D", 4, 100) == 6
+
+
 def test_a_producer_sleeps_while_the_other_side_is_empty() -> None:
     """Demand-driven execution: the empty part has no partner."""
     feed = Feeder(query(FIGURE_1), "(A B) C")

@@ -278,16 +278,24 @@ class _FeedbackBuilder:
                 if not is_told[site.demand]:
                     mine.append((len(rows), site))
                 rows.append([site.demand, step, site.depth, site.size, *self.lists.add(gaps, width=fb.GAP_FIELDS), 0])
-            for depth, step_ in enumerate(program.steps):
+            for depth in range(len(program.steps)):
                 asked = [
                     (site.size, site.depth, row)
                     for row, site in mine
-                    if (site.depth < depth or program.unordered)
-                    and step_.target & set(self.demands.demands[site.demand].others)
+                    if (site.depth < depth or program.unordered) and self._is_ahead(site, program, depth)
                 ]
                 place = len(self.layouts) + self.firsts[head] + depth
                 table[place, [fb.L_ASKED, fb.L_ASKED_COUNT]] = self.lists.add(row for *_, row in sorted(asked))
         return np.array(rows, np.int64).reshape(-1, fb.SITE_FIELDS), table
+
+    def _is_ahead(self, site: Site, program: Program, depth: int) -> bool:
+        """Whether a step at which a part would find its partner comes next, or later if something was joined by now.
+
+        What one join was given in vain, those above it may not want either: the sooner all of them are asked, the less
+        of the kind is produced. The first probe produces nothing, so if it fails, nobody needs to be asked.
+        """
+        others = set(self.demands.demands[site.demand].others)
+        return any(step.target & others for step in program.steps[depth : None if depth else 1])
 
 
 def _straight(program: Program, layouts: Sequence[StreamLayout]) -> int:

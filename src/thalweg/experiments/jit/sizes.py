@@ -48,14 +48,14 @@ class Sizes:
         families: the joins.
         turns: a run goes on for so many windows after the first, which fills the stores; None: for five hours of
             application time in all, as in the paper.
-        hash_turns: the same for hash joins, which need more of them to take any time.
+        hash_turns: the same for hash joins, which the paper does not have: they need more of them to take any time.
         rounds: how often hash joins, which take milliseconds, are timed. Nested loops are timed once.
 
     """
 
     families: tuple[Family, ...]
     turns: int | None
-    hash_turns: int | None
+    hash_turns: int
     rounds: int
 
     def end(self, clique: Clique, *, by_hash: bool) -> int:
@@ -100,5 +100,5 @@ def _ends(family: Family) -> Family:
 
 SIZES: dict[Scale, Sizes] = {
     "quick": Sizes((_ends(BUSHY), _ends(LEFT_DEEP)), turns=3, hash_turns=40, rounds=3),
-    "paper": Sizes((BUSHY, LEFT_DEEP), turns=None, hash_turns=None, rounds=5),
+    "paper": Sizes((BUSHY, LEFT_DEEP), turns=None, hash_turns=40, rounds=3),
 }
