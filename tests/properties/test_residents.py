@@ -53,6 +53,7 @@ def _small_chunks() -> Iterator[None]:
         patch.setattr("thalweg.spark.chunks._MERGED", 2)
         patch.setattr("thalweg.spark.chunks._LARGE", 1)
         patch.setattr("thalweg.engine.payload._SMALL_CHUNK", 3)
+        patch.setattr("thalweg.engine.join_bucket._STRETCH", 2)
         yield
 
 

@@ -6,7 +6,7 @@ far time has come; the answer does not depend on where the batches are cut.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 import pyarrow as pa
@@ -50,8 +50,11 @@ class Bucket(Protocol):
         rows as if they were new.
         """
 
-    def advance(self, limit: int | None = None) -> Iterator[pa.Table]:
-        """Process up to ``limit`` of the offered rows; yields what can be emitted at once."""
+    def advance(self, limit: int | None = None, between: Callable[[], None] | None = None) -> Iterator[pa.Table]:
+        """Process up to ``limit`` of the offered rows; yields what can be emitted at once.
+
+        ``between`` is called from time to time on the way, and may change the plan.
+        """
 
     def settle(self, watermark: int) -> Iterator[pa.Table]:
         """Time has passed ``watermark``: yields what could only be said now, and forgets what is over."""

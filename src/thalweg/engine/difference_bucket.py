@@ -6,7 +6,7 @@ late must still block, so tuples wait until the watermark has passed them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -64,7 +64,11 @@ class DifferenceBucket:
     def load(self, batches: Sequence[Batch | None], watermark: int) -> bool:  # noqa: ARG002 - what is blocked depends on order
         return False
 
-    def advance(self, limit: int | None = None) -> Iterator[pa.Table]:  # noqa: ARG002 - everything waits for time
+    def advance(
+        self,
+        limit: int | None = None,  # noqa: ARG002 - everything waits for time
+        between: Callable[[], None] | None = None,  # noqa: ARG002 - there is but one plan
+    ) -> Iterator[pa.Table]:
         yield from ()
 
     def settle(self, watermark: int) -> Iterator[pa.Table]:

@@ -9,7 +9,8 @@ in total order, so there they wait until the watermark has passed them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -34,6 +35,9 @@ from thalweg.options import Feedback, Migration, Production
 from thalweg.plan.difference import AnyPlan, DifferencePlan
 from thalweg.plan.program import Rank
 from thalweg.plan.tree import Plan
+
+_STRETCH = 1 << 14
+"""Rows of a batch after which the plan may change: enough to tell that another one is better, few enough to be soon."""
 
 
 class JoinBucket:
@@ -99,8 +103,8 @@ class JoinBucket:
         self._engine.load(self._words(batches), watermark)
         return True
 
-    def advance(self, limit: int | None = None) -> Iterator[pa.Table]:
-        blocks = self._engine.advance(limit)
+    def advance(self, limit: int | None = None, between: Callable[[], None] | None = None) -> Iterator[pa.Table]:
+        blocks = self._engine.advance(limit) if between is None else self._advance_in_stretches(limit, between)
         if not self._in_order:
             copies = [block.copy() for block in blocks]
             blocks = iter([in_time_order(np.concatenate([self._nothing, *copies]))])
@@ -108,6 +112,16 @@ class JoinBucket:
             admitted = self._verdict.keep(self._payloads, block)
             if len(admitted):
                 yield from self._emitter.add(admitted)
+
+    def _advance_in_stretches(self, limit: int | None, between: Callable[[], None]) -> Iterator[Int64s]:
+        left = sys.maxsize if limit is None else limit
+        while True:
+            before, most = self._engine.work.tuples, min(left, _STRETCH)
+            yield from self._engine.advance(most)
+            if self._engine.work.tuples - before < most or most == left:
+                return
+            left -= most
+            between()
 
     def settle(self, watermark: int) -> Iterator[pa.Table]:
         yield from self._emitter.settle(watermark, self._engine.take_deaths())

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -329,17 +329,20 @@ class Resident:
         self._marks.advance(now)
         watermark = self._watermark
         work, ran = self.bucket.work, self.bucket.seconds
+        decisions: list[dict[str, Any]] = []
+
+        def adapt() -> None:
+            with clock("adapt"):
+                decisions.extend(self._adapt())
+
         with clock("probe"):
             self._take(tables, watermark)
-            answers = list(self._answers(watermark))
+            answers = list(self._answers(watermark, adapt))
         # Probes complete the keys that they find absent; what that took is estimated, not measured.
         completing = (self.bucket.seconds - ran) * self.bucket.work.completing_share(work)
         self._seconds["probe"] -= completing
         self._seconds["complete"] += completing
-        decisions = []
-        if self._controller is not None:
-            with clock("adapt"):
-                decisions = self._adapt(self._controller)
+        adapt()
         with clock("emit"):
             results = [body for table in answers for body in blobs(table)]
         with clock("log"):
@@ -357,8 +360,11 @@ class Resident:
         }
         return Outcome(self._batch - 1, results, kept_out, self._record(), self._measure(metrics))
 
-    def _adapt(self, controller: Controller) -> list[dict[str, Any]]:
-        """Let the controller decide about the plan; says what it has decided."""
+    def _adapt(self) -> list[dict[str, Any]]:
+        """Let the controller, if there is one, decide about the plan; says what it has decided."""
+        controller = self._controller
+        if controller is None:
+            return []
         before = len(controller.decisions)
         if controller.consider(self.bucket):
             self._plan = controller.plan
@@ -445,8 +451,8 @@ class Resident:
         streams = range(len(self.spec.query.streams))
         self.bucket.offer([self._rows_of(s, tables[s]) if s in tables else None for s in streams], watermark)
 
-    def _answers(self, watermark: int) -> Iterator[pa.Table]:
-        yield from self.bucket.advance()
+    def _answers(self, watermark: int, between: Callable[[], None] | None = None) -> Iterator[pa.Table]:
+        yield from self.bucket.advance(between=between)
         if watermark == FOREVER:
             yield from self.bucket.close()
         else:
@@ -538,13 +544,17 @@ def attend(
 
 
 class _Clock:
-    """Adds the time spent in blocks to that of their phases."""
+    """Adds the time spent in blocks to that of their phases; a block within another counts for its own phase alone."""
 
     def __init__(self, seconds: dict[str, float]) -> None:
         self._seconds = seconds
+        self._within = 0.0
 
     @contextmanager
     def __call__(self, phase: str) -> Iterator[None]:
+        before, self._within = self._within, 0.0
         started = time.perf_counter()
         yield
-        self._seconds[phase] += time.perf_counter() - started
+        spent = time.perf_counter() - started
+        self._seconds[phase] += spent - self._within
+        self._within = before + spent
