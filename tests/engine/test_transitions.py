@@ -155,19 +155,31 @@ def test_keys_that_are_asked_for_in_vain_do_not_keep_a_state_incomplete(monkeypa
     assert feeder.states()["ST"] is None
 
 
-def test_keys_that_have_left_all_windows_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_that_have_left_all_windows_are_forgotten() -> None:
     """Live keys cost memory, so those that no tuple has are absent again when room is needed."""
-    monkeypatch.setattr(JoinEngine, "_detect_completion", lambda _: None)
     query = rstu(width=50)
-    feeder = Feeder(query, JoinEngine(query, pipeline(OLD)))
-    feeder.feed([("S", i, i) for i in range(45)] + [("T", 45 + i, i) for i in range(5)])
-    feeder.joiner.transition(pipeline("((S T) R) U"))
-    for start in range(50, 20_000, 50):  # R asks for keys that S and T never have
-        feeder.feed([(("S", "T")[t % 2], t, t) if t % 5 else ("R", t, -t) for t in range(start, start + 50)])
+    engine = JoinEngine(query, pipeline("((S T) R) U"))
+    feeder = Feeder(query, engine)
+    engine._evict(engine._nodes.index(frozenset({1, 2})), 0, 16)  # as a memory limit would
+    for start in range(0, 12_000, 60):  # S and T have every key for a while, and R asks for it
+        feeder.feed([("STR"[t % 3], t, t // 3) for t in range(start, start + 60)])
     (state,) = [size for size in feeder.joiner.sizes() if size.node == frozenset({1, 2})]
     assert state.live_keys is not None
     assert 0 < state.live_keys <= 600  # of 4,000 that were asked for
     assert state.bytes < 100_000
+
+
+def test_a_key_without_old_tuples_in_some_window_has_nothing_to_complete() -> None:
+    query = rstu(width=1000)
+    feeder = Feeder(query, JoinEngine(query, pipeline(OLD)))
+    feeder.feed([("S", 0, 7), ("S", 0, 8), ("T", 1, 8), ("U", 2, 7), ("U", 2, 8)])
+    feeder.joiner.transition(pipeline("((S T) R) U"))
+    feeder.feed([("T", 3, 7), ("R", 4, 7)])  # of key 7, T has only what came after the change
+    assert feeder.joiner.work.completions == 0
+    assert sum(feeder.results.values()) == 1
+    feeder.feed([("R", 5, 8)])
+    assert feeder.joiner.work.completions == 1
+    assert sum(feeder.results.values()) == 2
 
 
 def test_two_incomplete_children_become_complete_with_their_parent() -> None:

@@ -41,6 +41,8 @@ from thalweg.plan.tree import Node, Plan
 
 _FIRST_CAPACITY = 1 << 7
 """Tuples or entries that a new store has room for: a page or two, doubled on demand."""
+_MOST_ROOM = 1 << 12
+"""Entries that a new state has room for from the beginning, at most, if one that goes held as many."""
 _SPARE_SLOTS = 8
 """So many times that, a young state's directory has slots: they are small, and each growth stops the kernel."""
 _OUTPUT_BLOCK = 1 << 15
@@ -288,15 +290,9 @@ class JoinEngine(KeptStates):
 
     @property
     def work(self) -> Work:
-        saved = self.savings
-        work = Work(*(int(count) for count in self._counters))
-        return replace(
-            work,
-            suspensions=saved.suspensions,
-            resumptions=saved.resumptions,
-            withheld=saved.withheld,
-            unprobed=saved.unprobed,
-        )
+        tally = self._tally if self._feedback is None else self._tally + self._feedback.tally
+        saved = tally[fb.T_SUSPENSIONS : fb.T_UNPROBED + 1].tolist()
+        return Work._make((*self._counters.tolist(), 0, 0, *saved))  # nothing runs side by side
 
     @property
     def savings(self) -> Savings:
@@ -324,12 +320,12 @@ class JoinEngine(KeptStates):
     def transition(self, plan: Plan, rank: Rank | None = None) -> None:
         """Run under another plan from the next tuple on.
 
-        States that both plans keep stay as they are, each key with its status; those of
-        the old plan alone are dropped; those of the new one alone start *young*: they store what comes,
-        and what they lack of a key, made of tuples that are there already, is completed when it is probed. A state
-        that the new plan probes by another key is indexed anew if it was complete, and else starts young. While nothing
-        has arrived, nothing is missing. States that have no key to be completed by may gather instead: young too, but
-        programs pass them over as if they were not kept, until nothing is missing (:meth:`_probe_all`).
+        States that both plans keep stay as they are, each key with its status; those of the old plan alone are dropped,
+        and leave their room to those of the new one alone. These start *young*: they store what comes, and what they
+        lack of a key, made of tuples that are there already, is completed when it is probed. A state that the new plan
+        probes by another key is indexed anew if it was complete, and else starts young. While nothing has arrived,
+        nothing is missing. States that have no key to be completed by may gather instead: young too, but programs pass
+        them over as if they were not kept, until nothing is missing (:meth:`_probe_all`).
 
         This is safe at any time (JISC 4.1): a tuple goes all the way before the next one is taken, so no queue
         holds results of the old plan, and tuples that were offered but not taken run under the new one. Nothing
@@ -345,6 +341,11 @@ class JoinEngine(KeptStates):
         gathering = frozenset() if empty else self._gathering(plan, old)
         assembly = self._assemble(plan, rank, gathering)
         self._end_feedback()
+        rooms: dict[int, list[int]] = {len(node): [] for node in assembly.nodes}
+        for node in [node for node in old if node not in assembly.nodes]:
+            row = old.pop(node)
+            rooms.get(len(node), []).append(_room_of(row))
+            self._free_state(row)
         states = np.zeros((len(assembly.nodes), k.STATE_FIELDS), np.int64)
         rekeyed = []
         for i, node in enumerate(assembly.nodes):
@@ -360,9 +361,8 @@ class JoinEngine(KeptStates):
                 elif is_rekeyed:
                     rekeyed.append(i)
             else:
-                states[i] = self._new_state(node, complete=empty, gathering=node in gathering)
-        for row in old.values():
-            self._free_state(row)
+                room = rooms[len(node)].pop() if rooms[len(node)] else 0
+                states[i] = self._new_state(node, complete=empty, gathering=node in gathering, room=room)
         self._states = states
         self.plan, self._rank = plan, rank
         self._assembled, self._passes_over = None, bool(gathering)
@@ -484,13 +484,14 @@ class JoinEngine(KeptStates):
 
     # -- States -------------------------------------------------------------------------
 
-    def _new_state(self, node: Node, *, complete: bool, gathering: bool = False) -> Int64s:
+    def _new_state(self, node: Node, *, complete: bool, gathering: bool = False, room: int = 0) -> Int64s:
         row = np.zeros(k.STATE_FIELDS, np.int64)
+        room = room or _FIRST_CAPACITY
         row[k.N_STRIDE] = k.COMPONENTS + len(node)
-        row[k.N_CAPACITY] = _FIRST_CAPACITY
-        row[k.N_MASK] = 2 * _FIRST_CAPACITY - 1
-        row[k.N_REGION] = self._memory.allocate(_FIRST_CAPACITY * int(row[k.N_STRIDE]))
-        row[k.N_HEADS] = self._memory.allocate(2 * _FIRST_CAPACITY, -1)
+        row[k.N_CAPACITY] = room
+        row[k.N_MASK] = 2 * room - 1
+        row[k.N_REGION] = self._memory.allocate(room * int(row[k.N_STRIDE]), None)
+        row[k.N_HEADS] = self._memory.allocate(2 * room, -1)
         row[k.N_COMPLETE], row[k.N_DIRECTORY_MASK] = k.COMPLETE, -1
         if not complete:
             row[k.N_DIRECTORY] = self._memory.allocate(_SPARE_SLOTS * _FIRST_CAPACITY * DIRECTORY_FIELDS)
@@ -905,3 +906,9 @@ class JoinEngine(KeptStates):
                 self._make_room_in(stop, store)
                 stop, store = self._run(0, straight=False)
             self._counters[k.C_FINISHED] += 1
+
+
+def _room_of(row: Int64s) -> int:
+    """The room that a state leaves to another: what it made use of, as far as it is prepared in no time."""
+    used = max(_FIRST_CAPACITY, 1 << int(row[k.N_COUNT]).bit_length())
+    return min(int(row[k.N_CAPACITY]), used, _MOST_ROOM)

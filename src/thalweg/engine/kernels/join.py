@@ -16,12 +16,13 @@ Design
     tuples the same can be asked for without a probe (:func:`complete`), or a whole state be filled,
     by a program in frame 0 that scans a base window.
 
-    A key is *void* if some base window below the state has no tuple for it. There is nothing to complete then: the
-    windows say so faster than the directory of the state would.
-
     A state that a change of plan began is *young*: it stores what comes like any other, and lacks only what tuples
     from before its birth make among themselves. So these alone take part in completing its keys, and nothing is missing
     once all of them have left one of its windows.
+
+    A key is *void* if some base window below the state has no tuple for it, and *settled* if one has none from before
+    the state's birth. There is nothing to complete then: the windows say so faster than the directory of the state
+    would.
 
     The programs of heads may be routed by an eddy (``kernels.eddy``); all others run in order. They may stop where
     nobody needs what would come (``kernels.feedback``).
@@ -104,6 +105,7 @@ from thalweg.engine.kernels.tables import (
     N_ROWS,
     N_ROWS_COUNT,
     N_STRIDE,
+    OCCUPIED,
     OPEN,
     OUTPUT_FULL,
     P_HEADS,
@@ -134,6 +136,7 @@ from thalweg.engine.kernels.tables import (
     STATUS_BITS,
     SUSPENDED,
     TOUCHED,
+    VOID,
     WINDOW_FULL,
     X_BIND_COUNT,
     X_BINDS,
@@ -157,7 +160,7 @@ from thalweg.engine.kernels.tables import (
     T,
     Tables,
 )
-from thalweg.engine.kernels.windows import forget_newest, is_void, join_partition, link
+from thalweg.engine.kernels.windows import forget_newest, join_partition, link, vacancy
 
 
 @jit
@@ -302,9 +305,18 @@ def run(
             key = hash_codes(code, frame, lists, steps[step, X_KEY], steps[step, X_KEY_COUNT])
             if steps[step, X_IS_STATE]:
                 if states[target, N_COMPLETE] != COMPLETE:
-                    if is_void(
-                        mem, streams, paths, lists, code, frame, steps[step, X_PARTS], steps[step, X_PART_COUNT]
-                    ):
+                    told = vacancy(
+                        mem,
+                        streams,
+                        paths,
+                        lists,
+                        code,
+                        frame,
+                        steps[step, X_PARTS],
+                        steps[step, X_PART_COUNT],
+                        states[target, N_BIRTH] if states[target, N_COMPLETE] == YOUNG else -1,
+                    )
+                    if told == VOID:
                         # Nothing to complete, whatever the status: it is not worth looking up, nor remembering.
                         probed[frame, depth] = key
                         cursors[frame, depth] = -1
@@ -315,13 +327,15 @@ def run(
                         if eddy is not None and frame_program[frame] < n:
                             seen[step, eddies.V_PROBES] += 1
                         continue
-                    slot = find(mem, states[target, N_DIRECTORY], states[target, N_DIRECTORY_MASK], key)
-                    status = mem[slot + 1] & STATUS
-                    if feedback is not None and status in (LIVE, TOUCHED):
-                        since = mem[slot + 1] >> STATUS_BITS
-                        if fb.has_gap(mem, lists, gaps, target, code, frame, since):
-                            drop_entries(mem, states, target, key)
-                            mem[slot + 1] = status = SUSPENDED
+                    slot, status = 0, TOUCHED
+                    if told == OCCUPIED:
+                        slot = find(mem, states[target, N_DIRECTORY], states[target, N_DIRECTORY_MASK], key)
+                        status = mem[slot + 1] & STATUS
+                        if feedback is not None and status in (LIVE, TOUCHED):
+                            since = mem[slot + 1] >> STATUS_BITS
+                            if fb.has_gap(mem, lists, gaps, target, code, frame, since):
+                                drop_entries(mem, states, target, key)
+                                mem[slot + 1] = status = SUSPENDED
                     if status == LIVE:
                         mem[slot + 1] += TOUCHED - LIVE
                     elif status == SUSPENDED or (

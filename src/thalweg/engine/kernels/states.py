@@ -31,6 +31,7 @@ from thalweg.engine.kernels.tables import (
     N_ROWS,
     N_ROWS_COUNT,
     N_STRIDE,
+    OCCUPIED,
     P_HEADS,
     P_MASK,
     P_SPAN,
@@ -49,7 +50,7 @@ from thalweg.engine.kernels.tables import (
     Frames,
     Tables,
 )
-from thalweg.engine.kernels.windows import is_over, is_void, key_of
+from thalweg.engine.kernels.windows import is_over, key_of, vacancy
 
 AHEAD = 8
 """How many tuples ahead of it a search through a window asks for the memory that it will need."""
@@ -137,7 +138,7 @@ def absent_keys(
     parts: int,
     code: Int64s,
 ) -> int:
-    """Find the keys that a young state may lack something of, void ones left out; how many there are, at most.
+    """Find the keys that a young state may lack something of; how many there are, at most.
 
     They are those of older tuples in a base window. -1: after ``patience`` tuples there seem to be more than ``few``.
 
@@ -161,7 +162,8 @@ def absent_keys(
     first, directory = tables.states[index, N_KEY], tables.states[index, N_DIRECTORY]
     slots = tables.states[index, N_DIRECTORY_MASK]
     region, ring, stride = streams[stream, S_REGION], streams[stream, S_MASK], streams[stream, S_STRIDE]
-    oldest, last = streams[stream, S_OLDEST], mem[tables.states[index, N_BIRTH] + stream] - 1
+    birth = tables.states[index, N_BIRTH]
+    oldest, last = streams[stream, S_OLDEST], mem[birth + stream] - 1
     mask, count = len(places) - 1, 0
     for sequence in range(last, oldest - 1, -1):
         if last - sequence == patience and count * (last - oldest) > few * patience:
@@ -177,7 +179,7 @@ def absent_keys(
             continue
         for i in range(len(fields)):
             code[0, lists[first + i]] = mem[word + fields[i]]
-        if is_void(mem, streams, paths, lists, code, 0, start, parts):
+        if vacancy(mem, streams, paths, lists, code, 0, start, parts, birth) != OCCUPIED:
             continue
         key = key_of(mem, word, fields)
         if mem[find(mem, directory, slots, key) + 1] != ABSENT:

@@ -40,9 +40,10 @@ STATE_FIELDS = 17
 X_THETAS, X_THETA_COUNT, X_BINDS, X_BIND_COUNT, X_STORES, X_SCAN, X_PARTS, X_PART_COUNT = range(8, 16)
 STEP_FIELDS = 16
 # A part of a state's key, in lists: a stream of the state; its access path by the classes of the key that it carries;
-# these classes. A key is void if the base window of some part has no tuple in its chain.
+# these classes. What the chains of all parts tell about the key: see windows.vacancy.
 PART_STREAM, PART_PATH, PART_CLASSES, PART_CLASS_COUNT = range(4)
 PART_WIDTH = 4
+OCCUPIED, SETTLED, VOID = range(3)
 # Columns of Tables.programs.
 G_FIRST, G_STEPS, G_BINDS, G_BIND_COUNT, G_STRAIGHT = range(5)
 PROGRAM_FIELDS = 5

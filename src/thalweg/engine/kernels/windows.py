@@ -10,6 +10,7 @@ from thalweg.engine.kernels.tables import (
     COUNTED,
     DEAD,
     NEWER,
+    OCCUPIED,
     P_COUNT,
     P_FIELDS,
     P_HEADS,
@@ -35,6 +36,8 @@ from thalweg.engine.kernels.tables import (
     S_RENUMBERED,
     S_ROWS,
     S_STRIDE,
+    SETTLED,
+    VOID,
     T,
     Tables,
 )
@@ -99,20 +102,40 @@ def key_of(mem: Int64s, word: int, fields: Int64s) -> int:
 
 
 @inlined
-def is_void(
-    mem: Int64s, streams: Int64s, paths: Int64s, lists: Int64s, code: Int64s, frame: int, start: int, count: int
-) -> bool:
-    """Whether some base window has no tuple for its part of a key: no state that it is below has an entry then.
+def vacancy(
+    mem: Int64s,
+    streams: Int64s,
+    paths: Int64s,
+    lists: Int64s,
+    code: Int64s,
+    frame: int,
+    start: int,
+    count: int,
+    birth: int,
+) -> int:
+    """What base windows tell about a key of a state that they are below.
+
+    VOID: one has no tuple for its part of the key, so that the state has no entry. SETTLED: one has none from before
+    the state's ``birth`` (-1: whenever that was), so that nothing is missing. Else the key is OCCUPIED.
 
     ``lists`` has ``count`` parts from ``start`` on. The heads of one key lie side by side, so most are there by now.
     """
     for part in range(start, start + count * PART_WIDTH, PART_WIDTH):
-        path = lists[part + PART_PATH]
+        path, stream = lists[part + PART_PATH], lists[part + PART_STREAM]
         key = hash_codes(code, frame, lists, lists[part + PART_CLASSES], lists[part + PART_CLASS_COUNT])
-        newest = mem[paths[path, P_HEADS] + (key & paths[path, P_MASK]) * paths[path, P_SPAN]]
-        if newest < streams[lists[part + PART_STREAM], S_OLDEST]:
-            return True
-    return False
+        region, mask, stride = streams[stream, S_REGION], streams[stream, S_MASK], streams[stream, S_STRIDE]
+        fields, field_count, chain = paths[path, P_FIELDS], paths[path, P_COUNT], paths[path, P_LINK]
+        oldest, born = streams[stream, S_OLDEST], mem[birth + stream] if birth >= 0 else FOREVER
+        told = VOID
+        candidate = mem[paths[path, P_HEADS] + (key & paths[path, P_MASK]) * paths[path, P_SPAN]]
+        while candidate >= oldest and told != OCCUPIED:
+            word = region + (candidate & mask) * stride
+            if hash_fields(mem, word, lists, fields, field_count) == key:
+                told = OCCUPIED if candidate < born else SETTLED
+            candidate = mem[word + chain]
+        if told != OCCUPIED:
+            return told
+    return OCCUPIED
 
 
 @inlined
