@@ -8,7 +8,7 @@ is spared most of the work; which one it is changes from phase to phase.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,31 +19,35 @@ from thalweg.arrivals import arrivals
 from thalweg.experiments import answers
 from thalweg.experiments.experiment import Claim, Report, Row, at_least, at_most, rounded
 from thalweg.experiments.jisc.sizes import SEED, Adapting
-from thalweg.experiments.laps import Lap, Laps, race
+from thalweg.experiments.laps import Lap, Laps, side_by_side
 from thalweg.options import Options
 from thalweg.plan.difference import format_any
 from thalweg.planning import measured_statistics, plan_for
-from thalweg.replayer import run
+from thalweg.replayer import open_replay
 
 DRIFTING = "adaptivity: drifting streams"
 STEADY = "adaptivity: stationary streams"
 ADAPTIVE = "adaptive"
 INITIAL = "the initial plan"
+OTHER = "the plan of another phase"
 
 _WINDOW_S = 1.0
 _RATE = 2_000.0
 """Tuples per second and stream."""
 _FEW = 0.005
 """Partners of a hub tuple in the selective stream."""
-_MANY = 100.0
-"""Combinations of partners that it has in the others together."""
-_BATCH = 1 << 13
+_BATCH = 1 << 14
 """Tuples handed over at once: the plan can change between two batches."""
+_PIECE = 1 << 15
+"""Tuples after which contenders take turns."""
+_COUNTS = ("probes", "candidates", "stored", "completions")
 
 
 @dataclass(frozen=True, slots=True)
 class Star:
     """The join of a hub with ``streams - 1`` others.
+
+    A hub tuple has so many ``combinations`` of partners in those that are not selective.
 
     >>> print(Star(3).cql)
     SELECT h.id AS id0, a1.id AS id1, a2.id AS id2
@@ -53,6 +57,7 @@ class Star:
     """
 
     streams: int
+    combinations: float = 100.0
 
     @property
     def others(self) -> range:
@@ -81,7 +86,7 @@ class Star:
     def phase(self, rng: np.random.Generator, number: int, start: float, seconds: float) -> dict[str, pa.Table]:
         """The streams in one phase: the first of the others is selective, then the last, then the one before it."""
         selective = 1 + -number % (self.streams - 1)
-        partners = dict.fromkeys(self.others, _MANY ** (1 / (self.streams - 2))) | {selective: _FEW}
+        partners = dict.fromkeys(self.others, self.combinations ** (1 / (self.streams - 2))) | {selective: _FEW}
         rate = {other: _RATE * (2 if other == selective else 1) for other in self.others}
         domains = {other: round(_WINDOW_S * rate[other] / partners[other]) for other in self.others}
         hub = {f"k{other}": domains[other] for other in self.others}
@@ -110,28 +115,39 @@ def drifting(sizes: Adapting, report: Report) -> tuple[list[Row], list[Claim]]:
     for streams in sizes.streams:
         star = Star(streams)
         tables = star.tables(np.random.default_rng(SEED), sizes.phases, sizes.phase_seconds)
-        contenders = {ADAPTIVE: _options(adaptive=True), INITIAL: _options(adaptive=False)}
-        for phase in range(1, min(sizes.phases, streams - 1)):
-            text = _plan_of(star, phase, sizes.phase_seconds)
-            contenders[f"the plan of phase {phase + 1}"] = _options(adaptive=False, plan=text)
-        laps, changes = _race(
-            star, tables, contenders, sizes.rounds, report, f"drifting, {streams} streams", warm_up=False
-        )
-        rows += _rows(DRIFTING, star, tables, laps, changes)
-        static = {name: each.median for name, each in laps.items() if name != ADAPTIVE}
-        gains.append(static[INITIAL] / laps[ADAPTIVE].median)
-        for name, pick in (("the best static plan in hindsight", min), ("the worst static plan", max)):
-            seconds = pick(static.values())
-            rows.append(
-                {
-                    "part": "adaptivity: drifting streams, adaptive against static plans",
-                    "streams": streams,
-                    "against": name,
-                    "which": next(plan for plan, took in static.items() if took == seconds),
-                    "times_as_fast": round(seconds / laps[ADAPTIVE].median, 3),
-                }
-            )
+        contenders = contenders_of(star, sizes.phases, sizes.phase_seconds)
+        course = _Course(star, tables, contenders)
+        laps = course.drive(dict.fromkeys(contenders, sizes.rounds), report, f"drifting, {streams} streams")
+        rows += _rows(DRIFTING, course, laps)
+        gains.append(laps[INITIAL].median / laps[ADAPTIVE].median)
+        rows += against_static(DRIFTING, star, {name: each.median for name, each in laps.items()})
     return _by_part(rows), [at_least("drifting streams: adaptive / the initial plan, tuples/s", min(gains), 2)]
+
+
+def contenders_of(star: Star, phases: int, seconds: float) -> dict[str, Options]:
+    """The plan that adapts, the initial one, and the best one for each of the other phases, kept throughout."""
+    contenders = {ADAPTIVE: _options(adaptive=True), INITIAL: _options(adaptive=False)}
+    for phase in range(1, min(phases, star.streams - 1)):
+        text = _plan_of(star, phase, seconds)
+        contenders[f"the plan of phase {phase + 1}"] = _options(adaptive=False, plan=text)
+    return contenders
+
+
+def against_static(part: str, star: Star, seconds: Mapping[str, float]) -> list[Row]:
+    """The adaptive plan beside the best and the worst of the others, known in hindsight."""
+    static = {name: took for name, took in seconds.items() if name != ADAPTIVE}
+    named = (("the best static plan in hindsight", min), ("the worst static plan", max))
+    return [
+        {
+            "part": f"{part}, adaptive against static plans",
+            "streams": star.streams,
+            "against": against,
+            "which": which,
+            "times_as_fast": round(static[which] / seconds[ADAPTIVE], 3),
+        }
+        for against, pick in named
+        for which in [pick(static, key=static.__getitem__)]
+    ]
 
 
 def stationary(sizes: Adapting, report: Report) -> tuple[list[Row], list[Claim]]:
@@ -141,19 +157,17 @@ def stationary(sizes: Adapting, report: Report) -> tuple[list[Row], list[Claim]]
     for streams in sizes.streams:
         star = Star(streams)
         tables = star.tables(np.random.default_rng(SEED), 1, sizes.steady_seconds)
-        what = f"stationary, {streams} streams"
-        contenders = {ADAPTIVE: _options(adaptive=True), INITIAL: _options(adaptive=False)}
-        laps, changes = _race(star, tables, contenders, sizes.steady_rounds, report, what)
-        if streams > 3:  # many times as slow: once is enough
-            other = {"the plan of another phase": _options(adaptive=False, plan=_plan_of(star, 1, sizes.phase_seconds))}
-            slow, unchanged = _race(star, tables, other, 1, report, what, warm_up=False)
-            laps, changes = laps | slow, changes | unchanged
-        rows += _rows(STEADY, star, tables, laps, changes)
-        # A few per cent are less than laps differ by; what disturbs them only ever makes them slower.
-        monitoring.append(min(laps[ADAPTIVE].seconds) / min(laps[INITIAL].seconds))
-        behind.append(
-            min(laps[ADAPTIVE].seconds) / min(min(each.seconds) for name, each in laps.items() if name != ADAPTIVE)
-        )
+        contenders = {
+            ADAPTIVE: _options(adaptive=True),
+            INITIAL: _options(adaptive=False),
+            OTHER: _options(adaptive=False, plan=_plan_of(star, 1, sizes.phase_seconds)),
+        }
+        course = _Course(star, tables, contenders)
+        rounds = dict.fromkeys(contenders, sizes.steady_rounds) | {OTHER: 1}  # many times as slow: once is enough
+        laps = course.drive(rounds, report, f"stationary, {streams} streams")
+        rows += _rows(STEADY, course, laps)
+        monitoring.append(laps[ADAPTIVE].median / laps[INITIAL].median)
+        behind.append(laps[ADAPTIVE].median / min(laps[INITIAL].median, laps[OTHER].median))
     return rows, [
         at_most("stationary streams: adaptive / the best static plan, time per tuple", max(behind), 1.05),
         at_most("stationary streams: watching / not watching, time per tuple", max(monitoring), 1.02),
@@ -175,43 +189,69 @@ def _plan_of(star: Star, phase: int, seconds: float) -> str:
     return format_any(plan, query.aliases)
 
 
-def _race(
-    star: Star,
-    tables: Mapping[str, pa.Table],
-    contenders: Mapping[str, Options],
-    rounds: int,
-    report: Report,
-    what: str,
-    *,
-    warm_up: bool = True,
-) -> tuple[dict[str, Laps], dict[str, int]]:
-    changes: dict[str, int] = {}
+class _Course:
+    """Tables that contenders replay side by side."""
 
-    def lap(name: str) -> Lap:
+    def __init__(self, star: Star, tables: Mapping[str, pa.Table], contenders: Mapping[str, Options]) -> None:
+        self.star = star
+        self._tables = tables
+        self._contenders = contenders
+        self._rides: dict[str, _Ride] = {}
+        total = sum(len(table) for table in tables.values())
+        first = min(round(star.rate * _WINDOW_S), total // 2)
+        self._cuts: list[int] = [*range(first, total, _PIECE), total]
+
+    @property
+    def tuples(self) -> int:
+        """How many are on the clock: all but the first window's, at least half."""
+        return self._cuts[-1] - self._cuts[0]
+
+    def drive(self, rounds: Mapping[str, int], report: Report, what: str) -> dict[str, Laps]:
+        return side_by_side(self._begin, self._cuts, rounds, lambda text: report(f"{what}: {text}"))
+
+    def _begin(self, name: str) -> Callable[[int], Lap]:
+        self._rides[name] = _Ride(self.star, self._tables, self._contenders[name])
+        self._rides[name].to(self._cuts[0])
+        return self._rides[name].to
+
+    def plan_changes(self, name: str) -> int:
+        """How often a contender has changed its plan, in its last round."""
+        return len(self._rides[name].replay.plans) - 1
+
+
+class _Ride:
+    """A replay on its way. Its clock does not run while the answer is taken down."""
+
+    def __init__(self, star: Star, tables: Mapping[str, pa.Table], options: Options) -> None:
+        self.replay = open_replay(star.cql, tables, options=options)
+        self._steps = self.replay.steps()
+        self._position = 0
+        self._seen = dict.fromkeys(_COUNTS, 0)
+
+    def to(self, end: int) -> Lap:
+        """Go on until ``end`` tuples are done."""
         started = time.process_time()
-        found = run(star.cql, tables, options=contenders[name])
+        while self._position < end and (position := next(self._steps, None)) is not None:
+            self._position = position
         seconds = time.process_time() - started
-        summary = found.summary
-        changes[name] = len(summary.plans) - 1
-        counts = {each: getattr(summary, each) for each in ("probes", "candidates", "stored", "completions")}
-        return Lap(seconds, counts, answers.fingerprint(answers.ids_of(found.table)))
+        found = answers.NOTHING
+        for table in self.replay.answer:
+            found = found.joined(answers.fingerprint(answers.ids_of(table)))
+        self.replay.answer.clear()
+        before = self._seen
+        self._seen = {name: getattr(self.replay.bucket.work, name) for name in _COUNTS}
+        return Lap(seconds, {name: count - before[name] for name, count in self._seen.items()}, found)
 
-    laps = race(lap, list(contenders), rounds, lambda text: report(f"{what}: {text}"), warm_up=warm_up)
-    return laps, changes
 
-
-def _rows(
-    part: str, star: Star, tables: Mapping[str, pa.Table], laps: Mapping[str, Laps], changes: Mapping[str, int]
-) -> list[Row]:
-    tuples = sum(len(table) for table in tables.values())
+def _rows(part: str, course: _Course, laps: Mapping[str, Laps]) -> list[Row]:
     return [
         {
             "part": part,
             "contender": name,
-            "streams": star.streams,
-            "tuples": tuples,
-            **each.columns(tuples),
-            "plan_changes": changes[name],
+            "streams": course.star.streams,
+            "tuples": course.tuples,
+            **each.columns(course.tuples),
+            "plan_changes": course.plan_changes(name),
             "times_as_slow_as_adaptive": rounded(each.median / laps[ADAPTIVE].median),
         }
         for name, each in laps.items()

@@ -40,6 +40,8 @@ FIGURE_11 = "figure 11: changes from time to time, all states incomplete"
 FIGURE_12 = "figure 12: changes from time to time, one state incomplete"
 RIVALS = (MOVING_STATE, PARALLEL_TRACK, PRINTED)
 """Those that JISC is asked to be ahead of."""
+CLOSE = (JISC, MOVING_STATE)
+"""Those that are close to each other: it takes more rounds to tell."""
 SLOW = (PRINTED, STAIRS, STAIRS_JISC)
 """Those that take many times as long: fewer rounds tell."""
 PLAIN = "plain pipeline"
@@ -171,8 +173,10 @@ def _begin_normally(course: _Course, name: str) -> Callable[[int], Lap]:
     return drive.to
 
 
-def _rounds(names: Sequence[str], rounds: int, slow: int) -> dict[str, int]:
-    return {name: slow if name in SLOW else rounds for name in names}
+def _rounds(names: Sequence[str], close: int, slow: int) -> dict[str, int]:
+    """How often each takes part: ``close`` ones so often, ``slow`` ones so rarely, the others in between."""
+    rounds = dict.fromkeys(names, max(slow, close // 3)) | dict.fromkeys(CLOSE, close)
+    return {name: slow if name in SLOW else rounds[name] for name in names}
 
 
 def _rows(part: str, columns: Row, tuples: int, laps: dict[str, Laps]) -> list[Row]:

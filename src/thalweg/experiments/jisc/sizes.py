@@ -98,6 +98,7 @@ class OnSpark:
     """The drifting join of so many streams on Spark: ``phase_triggers`` of ``trigger_tuples`` in each phase."""
 
     streams: int
+    combinations: float
     phases: int
     phase_triggers: int
     trigger_tuples: int
@@ -130,24 +131,24 @@ SIZES: dict[Scale, Sizes] = {
         ),
         often=Often(
             joins=20,
-            window=300,
+            window=2_000,
             warm_turns=2,
-            tuples=200_000,
-            periods=(20_000, 50_000, 100_000),
-            rounds=7,
+            tuples=320_000,
+            periods=(40_000, 80_000, 160_000),
+            rounds=9,
             slow_rounds=1,
         ),
         no_stall=NoStall(joins=8, window=4_000, changes=100, batches=1_400, interval=0.01),
         limited=Limited(joins=8, window=4_000, warm_turns=2, tuples=72_000, shares=(0.9, 0.8, 0.7, 0.6), rounds=3),
         adapting=Adapting(
-            streams=(4, 6, 8), phases=3, phase_seconds=40.0, steady_seconds=30.0, rounds=1, steady_rounds=21
+            streams=(4, 6, 8), phases=3, phase_seconds=40.0, steady_seconds=60.0, rounds=1, steady_rounds=12
         ),
-        on_spark=OnSpark(streams=4, phases=2, phase_triggers=8, trigger_tuples=200_000),
+        on_spark=OnSpark(streams=4, combinations=300.0, phases=3, phase_triggers=8, trigger_tuples=150_000),
     ),
     "paper": Sizes(
-        stage=Stage(joins=(4, 8, 12, 16, 20), window=10_000, warm_turns=48, rounds=3, slow_rounds=1),
+        stage=Stage(joins=(4, 8, 12, 16, 20), window=10_000, warm_turns=4, rounds=3, slow_rounds=1),
         normal=(
-            Normal("hash", joins=20, window=10_000, warm_turns=4, tuples=10_000_000, rounds=3),
+            Normal("hash", joins=20, window=10_000, warm_turns=4, tuples=10_000_000, rounds=2),
             Normal("nested loops", joins=4, window=1_000, warm_turns=4, tuples=100_000, rounds=3),
         ),
         first_output=(
@@ -159,15 +160,15 @@ SIZES: dict[Scale, Sizes] = {
             window=10_000,
             warm_turns=2,
             tuples=20_000_000,
-            periods=tuple(million * 1_000_000 for million in range(1, 11)),
-            rounds=2,
+            periods=(1_000_000, 3_000_000, 10_000_000),
+            rounds=1,
             slow_rounds=1,
         ),
         no_stall=NoStall(joins=8, window=10_000, changes=100, batches=4_000, interval=0.01),
         limited=Limited(joins=8, window=10_000, warm_turns=4, tuples=900_000, shares=(0.9, 0.8, 0.7, 0.6), rounds=3),
         adapting=Adapting(
-            streams=(4, 6, 8), phases=8, phase_seconds=200.0, steady_seconds=400.0, rounds=3, steady_rounds=7
+            streams=(4, 6, 8), phases=6, phase_seconds=60.0, steady_seconds=240.0, rounds=1, steady_rounds=5
         ),
-        on_spark=OnSpark(streams=6, phases=4, phase_triggers=12, trigger_tuples=400_000),
+        on_spark=OnSpark(streams=6, combinations=300.0, phases=4, phase_triggers=12, trigger_tuples=400_000),
     ),
 }
