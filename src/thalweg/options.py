@@ -38,7 +38,8 @@ class Adaptivity:
     leads to the same changes.
 
     Attributes:
-        period: tuples between two looks, at least. Fewer than a batch, so that a look may follow each.
+        period: tuples between two looks, at least. Fewer than a batch in process, or a stretch of one on Spark, so
+            that a look may follow each.
         overhead: the share of the join's own work that looks and searches may cost together. One or two in a hundred
             cannot be felt, and let a join of a few streams look several times in every second that it is busy.
         memory: how much of the averages a new look leaves of the old: with 0.7 they cover about the last

@@ -27,6 +27,19 @@ def test_a_state_remembers_how_it_began() -> None:
     assert (progress.entries, progress.live_keys) == (9, None)
 
 
+def test_a_plan_may_change_in_the_middle_of_a_batch() -> None:
+    history = History("AB")
+    history.begin(0, "one", "chosen for the first rows")
+    history.update(100, [state(5, None)])
+    history.begin(1, "another", "it pays", taken=30)
+    history.update(0, [state(0, 0)])
+    history.update(50, [state(9, None)])  # complete by the end of the batch
+    assert [period.position for period in history.periods] == [0, 130]
+    assert history.position == 150
+    [progress] = history.periods[-1].states
+    assert not progress.complete_at_start
+
+
 def test_only_the_last_stretches_are_remembered_and_all_are_counted() -> None:
     history = History("AB")
     for batch in range(40):

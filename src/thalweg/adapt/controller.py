@@ -92,7 +92,7 @@ class _Alternative:
 class Controller:
     """Watches one bucket and changes its plan.
 
-    The owner calls :meth:`consider` whenever the bucket is at rest, between any two batches.
+    The owner calls :meth:`consider` whenever the bucket is at rest: between any two batches, or stretches of one.
 
     Args:
         query: what the bucket runs.
@@ -195,10 +195,9 @@ class Controller:
 
     def consider(self, bucket: Bucket) -> bool:
         """Look, search and change, each if it is due; says whether the plan has changed."""
-        work = bucket.work.counts
-        if self.is_idle or work[0] - self._seen[0] < self._settings.period:
+        if self.is_idle:
             return False
-        self._count(work)
+        self._count(bucket.work.counts)
         price = self._look_price + self._saving_for
         if self._is_held or self.position < self._next_look or self._purse.held < price:
             return False

@@ -50,10 +50,10 @@ class History:
         self.position = 0
         self.periods: list[Period] = []
 
-    def begin(self, batch: int, plan: str, reason: str) -> None:
-        """From here on, another plan."""
+    def begin(self, batch: int, plan: str, reason: str, taken: int = 0) -> None:
+        """From here on, another plan; ``taken``: so many tuples of the batch were processed before."""
         self.changes += bool(self.periods)
-        self.periods.append(Period(batch, self.position, plan, reason))
+        self.periods.append(Period(batch, self.position + taken, plan, reason))
         del self.periods[:-_PERIODS]
 
     def update(self, tuples: int, sizes: Sequence[StoreSize]) -> None:

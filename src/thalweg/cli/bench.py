@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 def bench(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="The experiment; without it, list them.")] = None,
     scale: Annotated[
-        ScaleChoice, typer.Option(help="quick: minutes; paper: the sizes that figures are quoted at.")
+        ScaleChoice,
+        typer.Option(help="quick: minutes; paper: about the sizes of the papers, up to an hour and a half."),
     ] = ScaleChoice.QUICK,
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Also write what was measured as JSON.")

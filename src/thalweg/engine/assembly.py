@@ -147,7 +147,7 @@ def _partners(demand: Demand, layouts: Sequence[StreamLayout]) -> list[Path]:
 
 
 class _Parts:
-    """What base windows can tell about keys of states: without a tuple in one of them there is no entry of the key."""
+    """What base windows can tell about keys of states (:func:`thalweg.engine.kernels.windows.vacancy`)."""
 
     def __init__(
         self,
@@ -292,10 +292,12 @@ class _FeedbackBuilder:
         """Whether a step at which a part would find its partner comes next, or later if something was joined by now.
 
         What one join was given in vain, those above it may not want either: the sooner all of them are asked, the less
-        of the kind is produced. The first probe produces nothing, so if it fails, nobody needs to be asked.
+        of the kind is produced. The first probe produces nothing, so if it fails, nobody needs to be asked. (The steps
+        of an eddy come in any order.)
         """
         others = set(self.demands.demands[site.demand].others)
-        return any(step.target & others for step in program.steps[depth : None if depth else 1])
+        last = depth + 1 if depth == 0 or program.unordered else None
+        return any(step.target & others for step in program.steps[depth:last])
 
 
 def _straight(program: Program, layouts: Sequence[StreamLayout]) -> int:

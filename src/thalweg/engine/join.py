@@ -344,7 +344,7 @@ class JoinEngine(KeptStates):
         rooms: dict[int, list[int]] = {len(node): [] for node in assembly.nodes}
         for node in [node for node in old if node not in assembly.nodes]:
             row = old.pop(node)
-            rooms.get(len(node), []).append(_room_of(row))
+            rooms.get(len(node), []).append(_room_of(row) if self._limit is None else 0)
             self._free_state(row)
         states = np.zeros((len(assembly.nodes), k.STATE_FIELDS), np.int64)
         rekeyed = []

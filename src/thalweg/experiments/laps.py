@@ -38,15 +38,29 @@ NO_LAP = Lap(0.0, {}, answers.NOTHING)
 
 @dataclass(frozen=True, slots=True)
 class Laps:
-    """The same lap, driven several times."""
+    """The same lap, driven several times.
+
+    ``bests``: side by side, what the best pieces of the first rounds add up to, after each round.
+    """
 
     seconds: tuple[float, ...]
     work: dict[str, int]
     results: int
+    bests: tuple[float, ...] = ()
 
     @property
     def median(self) -> float:
         return statistics.median(self.seconds)
+
+    def times_as_fast_as(self, other: Laps) -> float:
+        """Side by side, by the rounds in which both took part: the best of more rounds is better.
+
+        >>> few, many = Laps((3.0,), {}, 0, (4.0, 3.0)), Laps((1.0,), {}, 0, (2.0, 1.5, 1.0))
+        >>> many.times_as_fast_as(few)
+        2.0
+        """
+        shared = min(len(self.bests), len(other.bests)) - 1
+        return other.bests[shared] / self.bests[shared] if shared >= 0 else other.median / self.median
 
     def columns(self, tuples: int) -> Row:
         """What a row says about them."""
@@ -98,6 +112,7 @@ def side_by_side(
     ``rounds``: how often each takes part. All answers must be the same.
     """
     best = {name: np.full(len(cuts) - 1, np.inf) for name in rounds}
+    bests: dict[str, list[float]] = {name: [] for name in rounds}
     rng = np.random.default_rng(len(cuts))
     whole: dict[str, Lap] = {}
     with one_core():
@@ -114,4 +129,5 @@ def side_by_side(
                     whole[name] = whole[name].joined(lap)
             for name in names:
                 answers.check_fingerprints(whole[names[0]].found, whole[name].found, (names[0], name))
-    return {name: Laps((float(best[name].sum()),), lap.work, lap.found.rows) for name, lap in whole.items()}
+                bests[name].append(float(best[name].sum()))
+    return {name: Laps((bests[name][-1],), lap.work, lap.found.rows, tuple(bests[name])) for name, lap in whole.items()}

@@ -287,10 +287,10 @@ class Resident:
                 query, self._plan, statistics, self.spec.states, self.spec.adaptive, chosen=not is_written
             )
 
-    def _begin_period(self, reason: str) -> None:
-        """Another plan runs from now on: write it down."""
+    def _begin_period(self, reason: str, taken: int = 0) -> None:
+        """Another plan runs from now on, after so many tuples of the batch: write it down."""
         if self._plan is not None:
-            self._history.begin(self._batch, plan_label(self._plan, self.spec.query.aliases), reason)
+            self._history.begin(self._batch, plan_label(self._plan, self.spec.query.aliases), reason, taken)
 
     def _beginning(self, stream: int, table: pa.Table | None) -> tuple[pa.Table, Int64s, int]:
         """The first rows of a stream in time order, their times, and how many rows there are."""
@@ -333,11 +333,11 @@ class Resident:
 
         def adapt() -> None:
             with clock("adapt"):
-                decisions.extend(self._adapt())
+                decisions.extend(self._adapt(work.tuples))
 
         with clock("probe"):
             self._take(tables, watermark)
-            answers = list(self._answers(watermark, adapt))
+            answers = list(self._answers(watermark, None if self._controller is None else adapt))
         # Probes complete the keys that they find absent; what that took is estimated, not measured.
         completing = (self.bucket.seconds - ran) * self.bucket.work.completing_share(work)
         self._seconds["probe"] -= completing
@@ -360,16 +360,20 @@ class Resident:
         }
         return Outcome(self._batch - 1, results, kept_out, self._record(), self._measure(metrics))
 
-    def _adapt(self) -> list[dict[str, Any]]:
-        """Let the controller, if there is one, decide about the plan; says what it has decided."""
+    def _adapt(self, before: int) -> list[dict[str, Any]]:
+        """Let the controller, if there is one, decide about the plan; says what it has decided.
+
+        ``before``: how many tuples had been taken when the batch began.
+        """
         controller = self._controller
         if controller is None:
             return []
-        before = len(controller.decisions)
+        known = len(controller.decisions)
         if controller.consider(self.bucket):
             self._plan = controller.plan
-            self._begin_period(controller.decisions[-1].reason)
-        return [decision.to_json() for decision in controller.decisions[before:]]
+            self._begin_period(controller.decisions[-1].reason, self.bucket.work.tuples - before)
+            self._history.update(0, self.bucket.sizes())
+        return [decision.to_json() for decision in controller.decisions[known:]]
 
     def _decode(self, arriving: Arriving) -> tuple[dict[int, pa.Table], dict[int, int], list[KeptOut]]:
         """The rows that came in time, by stream; how many were late, and those rows if they are wanted."""

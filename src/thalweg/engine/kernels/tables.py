@@ -44,6 +44,8 @@ STEP_FIELDS = 16
 PART_STREAM, PART_PATH, PART_CLASSES, PART_CLASS_COUNT = range(4)
 PART_WIDTH = 4
 OCCUPIED, SETTLED, VOID = range(3)
+# Tuples of a chain that are looked at for it, at most.
+LOOKED_AT = 8
 # Columns of Tables.programs.
 G_FIRST, G_STEPS, G_BINDS, G_BIND_COUNT, G_STRAIGHT = range(5)
 PROGRAM_FIELDS = 5

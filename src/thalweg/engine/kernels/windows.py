@@ -9,6 +9,7 @@ from thalweg.engine.kernels.tables import (
     ALIVE,
     COUNTED,
     DEAD,
+    LOOKED_AT,
     NEWER,
     OCCUPIED,
     P_COUNT,
@@ -116,7 +117,8 @@ def vacancy(
     """What base windows tell about a key of a state that they are below.
 
     VOID: one has no tuple for its part of the key, so that the state has no entry. SETTLED: one has none from before
-    the state's ``birth`` (-1: whenever that was), so that nothing is missing. Else the key is OCCUPIED.
+    the state's ``birth`` (-1: whenever that was), so that nothing is missing. Else the key is OCCUPIED, or a chain is
+    too long to tell: then it costs less to look the key up.
 
     ``lists`` has ``count`` parts from ``start`` on. The heads of one key lie side by side, so most are there by now.
     """
@@ -126,13 +128,16 @@ def vacancy(
         region, mask, stride = streams[stream, S_REGION], streams[stream, S_MASK], streams[stream, S_STRIDE]
         fields, field_count, chain = paths[path, P_FIELDS], paths[path, P_COUNT], paths[path, P_LINK]
         oldest, born = streams[stream, S_OLDEST], mem[birth + stream] if birth >= 0 else FOREVER
-        told = VOID
+        told, left = VOID, LOOKED_AT
         candidate = mem[paths[path, P_HEADS] + (key & paths[path, P_MASK]) * paths[path, P_SPAN]]
         while candidate >= oldest and told != OCCUPIED:
             word = region + (candidate & mask) * stride
             if hash_fields(mem, word, lists, fields, field_count) == key:
                 told = OCCUPIED if candidate < born else SETTLED
             candidate = mem[word + chain]
+            left -= 1
+            if left == 0:
+                told = OCCUPIED
         if told != OCCUPIED:
             return told
     return OCCUPIED

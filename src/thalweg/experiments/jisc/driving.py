@@ -93,7 +93,7 @@ class Drive:
 
 def faster(laps: dict[str, Laps], name: str, other: str) -> float:
     """How many times as fast ``name`` was as ``other``."""
-    return laps[other].median / laps[name].median
+    return laps[name].times_as_fast_as(laps[other])
 
 
 def counted(before: Work, after: Work) -> dict[str, int]:

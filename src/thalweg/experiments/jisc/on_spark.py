@@ -1,4 +1,4 @@
-"""The drifting streams again on Spark, where every bucket decides for itself, between two triggers."""
+"""The drifting streams again on Spark, where every bucket decides for itself."""
 
 from __future__ import annotations
 

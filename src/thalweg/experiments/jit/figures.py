@@ -153,7 +153,7 @@ def _of_growth(family: Family, figure: Figure, points: Mapping[Clique, Point]) -
     (low, least), (high, greatest) = ((f"{_value(clique, figure):g}", points[clique]) for clique in ends)
     where = f"figure {figure.number}, nested loops"
     saved = f"{where}: candidates saved by jit, at {low} / at {high}"
-    claims = [below(saved, _saved(least) / max(1, _saved(greatest)), 1)]
+    claims = [below(saved, _ratio(_saved(least), _saved(greatest)), 1)]
     if figure.parameter == "streams":
         slower = f"{where}: candidates more at {high} than at {low}, jit / push"
         claims.append(below(slower, _growth(least, greatest), 1))
@@ -201,7 +201,11 @@ def _saved(point: Point) -> int:
 def _growth(least: Point, greatest: Point) -> float:
     """How much faster the work grows with feedback: "scales more gracefully", as the paper has it of N."""
     jit, push = (greatest[each].candidates - least[each].candidates for each in (JIT_LOOPS, PUSH_LOOPS))
-    return jit / push if push else float("inf")
+    return _ratio(jit, push)
+
+
+def _ratio(part: int, whole: int) -> float:
+    return part / whole if whole > 0 else float("inf")
 
 
 def _state(point: Point) -> float:
