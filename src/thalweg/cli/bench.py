@@ -22,7 +22,7 @@ def bench(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="The experiment; without it, list them.")] = None,
     scale: Annotated[
         ScaleChoice,
-        typer.Option(help="quick: minutes; paper: about the sizes of the papers, up to an hour and a half."),
+        typer.Option(help="quick: minutes; paper: the sizes of the papers, which may take hours."),
     ] = ScaleChoice.QUICK,
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Also write what was measured as JSON.")
