@@ -92,3 +92,4 @@ def _run_through(query: Query, open_engine: Callable[[Query, Plan], JoinEngine])
         for _ in engine.advance():
             pass
         engine.sizes()
+        engine.rehearse()

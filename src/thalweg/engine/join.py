@@ -55,7 +55,7 @@ _PATIENCE = 256
 """Tuples of a window that show whether it has more absent keys than a few."""
 _FEW_KEYS = 16
 """So few absent keys are completed at once, however few are live: cheaper than looking again."""
-_MANY_KEYS = 1024
+_MANY_KEYS = 256
 """So many absent keys are not completed at once, however many are live: the output would wait for them."""
 
 Completion = Literal["jisc", "jisc_printed", "moving_state"]
@@ -817,11 +817,22 @@ class JoinEngine(KeptStates):
             row, carrier = self._states[index], self._carrier(index)
             if carrier is None:
                 continue
-            codes = self._absent_keys(index, *carrier, min(_FEW_KEYS + int(row[k.N_LIVE]) // 4, _MANY_KEYS))
-            if codes is not None:
-                self._complete_keys(index, codes)
+            keys = self._absent_keys(index, *carrier, min(_FEW_KEYS + int(row[k.N_LIVE]) // 4, _MANY_KEYS))
+            if keys is not None:
+                self._complete_keys(index, keys)
                 if row[k.N_COMPLETE] == k.YOUNG:  # unless the memory for it ran out meanwhile
                     self._finish(index)
+
+    def rehearse(self) -> None:
+        """Do what joins come to only after a while, or under a memory limit, so that its kernels are compiled."""
+        for index in np.flatnonzero(self._states[:, k.N_COMPLETE] == k.YOUNG).tolist():
+            carrier = self._carrier(index)
+            keys = None if carrier is None else self._absent_keys(index, *carrier, self.held(carrier[0]))
+            if keys is not None:
+                self._complete_keys(index, keys[:1])
+            slots = int(self._states[index, k.N_DIRECTORY_MASK]) + 1
+            self._renew_keys(index, slots)
+            self._evict(index, 1, slots)
 
     def _finish(self, index: int) -> None:
         """Nothing is missing in a state any more."""
@@ -854,7 +865,7 @@ class JoinEngine(KeptStates):
         return stream, np.array([codes[c] for c in self._key_classes(index)], np.int64)
 
     def _absent_keys(self, index: int, stream: int, fields: Int64s, few: int) -> Int64s | None:
-        """The codes of keys in a base window that a young state may lack something of; None: more than few."""
+        """The keys in a base window that a young state may lack something of, as (hash, codes); None: more than few."""
         found = np.empty((few + 1, 1 + len(fields)), np.int64)
         places = np.zeros(2 << len(found).bit_length(), np.int64)
         count = state_kernels.absent_keys(
@@ -871,22 +882,33 @@ class JoinEngine(KeptStates):
             *self._assembly.parts[index],
             np.zeros((1, self._frames.code.shape[1]), np.int64),
         )
-        return None if count < 0 or count > few else found[:count, 1:].copy()
+        return None if count < 0 or count > few else found[:count]
 
-    def _complete_keys(self, index: int, codes: Int64s) -> None:
-        """Complete the keys with these codes, all at once."""
-        row = self._states[index]
-        slots = int(row[k.N_DIRECTORY_MASK]) + 1
-        if 2 * (row[k.N_LIVE] + len(codes)) > slots:
-            self._renew_keys(index, max(slots, 4 << (int(row[k.N_LIVE]) + len(codes)).bit_length()))
-        done = 0
-        while True:
-            started = time.perf_counter()
-            stop, store, done = join_kernels.complete(*self._machine, index, codes, done, self._feedback)
-            self.seconds += time.perf_counter() - started
-            if stop == k.FINISHED:
-                return
+    def _complete_keys(self, index: int, keys: Int64s) -> None:
+        """Complete these keys, each given by its hash and its codes.
+
+        Called key by key: a kernel that went through all of them would take as long to compile as the whole machine.
+        """
+        frames, classes = self._frames, list(self._key_classes(index))
+        for key in keys:
+            while 2 * (self._states[index, k.N_LIVE] + 1) > self._states[index, k.N_DIRECTORY_MASK]:
+                self._make_room_for_keys(index)
+            row = self._states[index]
+            frames.depth[0] = -1  # no probe waits below
+            frames.program[1], frames.state[1], frames.key[1] = len(self.layouts) + index, index, key[0]
+            frames.birth[1] = row[k.N_BIRTH] if row[k.N_COMPLETE] == k.YOUNG else -1
+            frames.code[1, classes] = key[1:]
+            frames.latest[1, 0], frames.expiry[1, 0] = self.watermark, FOREVER
+            frames.registers[[k.R_FRAME, k.R_DEPTH, k.R_PHASE]] = 1, 0, k.OPEN
+            self._counters[k.C_COMPLETIONS] += 1
+            self._run_to_end()
+
+    def _run_to_end(self) -> None:
+        """Let the machine finish what it was set up for, and take no tuples."""
+        stop, store = self._run(0, straight=False)
+        while stop != k.FINISHED:
             self._make_room_in(stop, store)
+            stop, store = self._run(0, straight=False)
 
     def _fill_states(self, indices: Sequence[int]) -> None:
         """Compute all entries of incomplete states, from the bottom up (Moving State, JISC 3.2)."""
@@ -901,10 +923,7 @@ class JoinEngine(KeptStates):
             frames.program[0] = len(self.layouts) + len(self._nodes) + index
             frames.latest[0, 0], frames.expiry[0, 0] = self.watermark, FOREVER
             frames.registers[[k.R_FRAME, k.R_DEPTH, k.R_PHASE]] = 0, 0, k.OPEN
-            stop, store = self._run(0, straight=False)
-            while stop != k.FINISHED:
-                self._make_room_in(stop, store)
-                stop, store = self._run(0, straight=False)
+            self._run_to_end()
             self._counters[k.C_FINISHED] += 1
 
 

@@ -13,8 +13,8 @@ Design
     A probe of a state key that is not live first *completes* it (JISC 4): a frame is
     pushed that runs the state's completion program for that key, which may push
     further ones for the states below, and the probe is opened again when it returns. Between two
-    tuples the same can be asked for without a probe (:func:`complete`), or a whole state be filled,
-    by a program in frame 0 that scans a base window.
+    tuples the caller can ask for the same without a probe, or for a whole state to be filled, by a program in frame 0
+    that scans a base window.
 
     A state that a change of plan began is *young*: it stores what comes like any other, and lacks only what tuples
     from before its birth make among themselves. So these alone take part in completing its keys, and nothing is missing
@@ -728,48 +728,3 @@ def run(
     counters[C_COMPLETIONS] += completions
     counters[C_RESULTS] += results
     return stop, store
-
-
-@jit
-def complete(
-    mem: Int64s,
-    floats: Float64s,
-    tables: Tables,
-    frames: Frames,
-    inbox: Inbox,
-    output: Int64s,
-    deaths: Int64s,
-    counters: Int64s,
-    horizon: int,
-    target: int,
-    codes: Int64s,
-    done: int,
-    feedback: fb.Feedback | None = None,
-) -> tuple[int, int, int]:
-    """Complete keys of a state between two tuples; (what it stopped for, which store, how many keys were begun).
-
-    Args are those of :func:`run`, ``feedback`` (what states below may be short of) included; ``codes`` has a row per
-    key, with the code of each class of the state's key, and the first ``done`` of them were begun before: a key that
-    the machine stopped in is gone on with.
-
-    """
-    registers = frames.registers
-    first = tables.states[target, N_KEY]
-    while True:
-        stop, store = run(mem, floats, tables, frames, inbox, output, deaths, counters, horizon, 0, None, feedback)
-        if stop != FINISHED or done == codes.shape[0]:
-            return stop, store, done
-        if 2 * (tables.states[target, N_LIVE] + 1) > tables.states[target, N_DIRECTORY_MASK]:
-            return DIRECTORY_FULL, target, done  # a memory limit may have taken room away again
-        frames.depth[0] = -1  # no probe waits below
-        frames.program[1] = tables.streams.shape[0] + target
-        frames.state[1] = target
-        frames.birth[1] = tables.states[target, N_BIRTH] if tables.states[target, N_COMPLETE] == YOUNG else -1
-        for i in range(codes.shape[1]):
-            frames.code[1, tables.lists[first + i]] = codes[done, i]
-        frames.key[1] = hash_codes(frames.code, 1, tables.lists, first, codes.shape[1])
-        frames.latest[1, 0] = registers[R_WATERMARK]
-        frames.expiry[1, 0] = FOREVER
-        registers[R_FRAME], registers[R_DEPTH], registers[R_PHASE] = 1, 0, OPEN
-        counters[C_COMPLETIONS] += 1
-        done += 1

@@ -146,7 +146,7 @@ SIZES: dict[Scale, Sizes] = {
         on_spark=OnSpark(streams=4, combinations=300.0, phases=3, phase_triggers=8, trigger_tuples=150_000),
     ),
     "paper": Sizes(
-        stage=Stage(joins=(4, 8, 12, 16, 20), window=10_000, warm_turns=4, rounds=3, slow_rounds=1),
+        stage=Stage(joins=(4, 8, 12, 16, 20), window=10_000, warm_turns=4, rounds=9, slow_rounds=1),
         normal=(
             Normal("hash", joins=20, window=10_000, warm_turns=4, tuples=10_000_000, rounds=2),
             Normal("nested loops", joins=4, window=1_000, warm_turns=4, tuples=100_000, rounds=3),
