@@ -40,8 +40,8 @@ class Adaptivity:
     Attributes:
         period: tuples between two looks, at least. Fewer than a batch in process, or a stretch of one on Spark, so
             that a look may follow each.
-        overhead: the share of the join's own work that looks and searches may cost together. One or two in a hundred
-            cannot be felt, and let a join of a few streams look several times in every second that it is busy.
+        overhead: the share of the join's own work that looks and searches may cost together. One in a hundred
+            cannot be felt, and lets a join of a few streams look several times in every second that it is busy.
         memory: how much of the averages a new look leaves of the old: with 0.7 they cover about the last
             three looks, few enough to follow a change, enough to smooth bursts.
         deviation: by what share the observed cost, or what is known of the streams, must have moved since plans
@@ -59,7 +59,7 @@ class Adaptivity:
     """
 
     period: int = 10_000
-    overhead: float = 0.015
+    overhead: float = 0.01
     memory: float = 0.7
     deviation: float = 0.25
     gain: float = 0.1
