@@ -135,7 +135,7 @@ SIZES: dict[Scale, Sizes] = {
             warm_turns=2,
             tuples=320_000,
             periods=(40_000, 80_000, 160_000),
-            rounds=15,
+            rounds=9,
             slow_rounds=1,
         ),
         no_stall=NoStall(joins=8, window=4_000, changes=100, batches=1_400, interval=0.01),
@@ -143,7 +143,7 @@ SIZES: dict[Scale, Sizes] = {
         adapting=Adapting(
             streams=(4, 6, 8), phases=3, phase_seconds=40.0, steady_seconds=60.0, rounds=1, steady_rounds=12
         ),
-        on_spark=OnSpark(streams=4, combinations=300.0, phases=3, phase_triggers=8, trigger_tuples=150_000),
+        on_spark=OnSpark(streams=4, combinations=400.0, phases=3, phase_triggers=8, trigger_tuples=150_000),
     ),
     "paper": Sizes(
         stage=Stage(joins=(4, 8, 12, 16, 20), window=10_000, warm_turns=4, rounds=9, slow_rounds=1),
@@ -169,6 +169,6 @@ SIZES: dict[Scale, Sizes] = {
         adapting=Adapting(
             streams=(4, 6, 8), phases=6, phase_seconds=60.0, steady_seconds=240.0, rounds=1, steady_rounds=5
         ),
-        on_spark=OnSpark(streams=6, combinations=300.0, phases=4, phase_triggers=12, trigger_tuples=400_000),
+        on_spark=OnSpark(streams=6, combinations=400.0, phases=4, phase_triggers=12, trigger_tuples=400_000),
     ),
 }
