@@ -135,7 +135,7 @@ SIZES: dict[Scale, Sizes] = {
             warm_turns=2,
             tuples=320_000,
             periods=(40_000, 80_000, 160_000),
-            rounds=9,
+            rounds=15,
             slow_rounds=1,
         ),
         no_stall=NoStall(joins=8, window=4_000, changes=100, batches=1_400, interval=0.01),
