@@ -201,6 +201,7 @@ class _Course:
         total = sum(len(table) for table in tables.values())
         first = min(round(star.rate * _WINDOW_S), total // 2)
         self._cuts: list[int] = [*range(first, total, _PIECE), total]
+        self._begun = 0
 
     @property
     def tuples(self) -> int:
