@@ -21,7 +21,7 @@ SMALL = Sizes(
     stage=Stage(joins=(3, 4), window=50, warm_turns=2, rounds=2, slow_rounds=1),
     normal=(Normal("hash", 4, 50, 4, 500, 1), Normal("nested loops", 3, 20, 4, 200, 1)),
     first_output=(FirstOutput("hash", 4, (50, 200), 3, 2, 0.01), FirstOutput("nested loops", 4, (20, 50), 3, 1, 0.001)),
-    often=Often(joins=4, window=50, warm_turns=2, tuples=1_000, periods=(200, 500), rounds=1, slow_rounds=1),
+    often=Often(joins=4, window=50, warm_turns=2, tuples=1_000, periods=(200, 500), rounds=(1, 3), slow_rounds=1),
     no_stall=NoStall(joins=4, window=50, changes=10, batches=40, interval=0.001),
     limited=Limited(joins=4, window=2_000, warm_turns=2, tuples=5_000, shares=(0.8,), rounds=1),
     adapting=Adapting(streams=(4,), phases=3, phase_seconds=0.4, steady_seconds=0.4, rounds=1, steady_rounds=1),

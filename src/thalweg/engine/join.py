@@ -140,7 +140,7 @@ class JoinEngine(KeptStates):
         self._compiled: tuple[Plan, Rank | None, frozenset[Node], Programs] | None = None
         self._foreseen: tuple[Programs, Demands] | None = None
         self._unstored = 0
-        self._looked, self._turned = 0, (0, 0)
+        self._due, self._look_at = (0, 0), 0
         self._shortest = min((layout.lifetime for layout in self.layouts), default=FOREVER)
         self.seconds = 0.0
         self._assembled: Assembly | None = None
@@ -778,28 +778,34 @@ class JoinEngine(KeptStates):
         A young state lacks nothing once all tuples from before its birth have left one of its windows; whether they
         have is asked when windows may have turned by half. JISC also counts down the distinct keys that a complete
         child had at the transition, so as to know it earlier. Here they are not counted, which would take as long as
-        the window is large, but looked for later: whether few keys of old tuples in a base window below are still
-        absent. A base window is always complete and has every key that a child can have, so two incomplete children
-        need not wait for each other. A look ends at the first keys too many; those of the last one are completed at
-        once.
+        the window is large: more than it costs to be young for a turn. If windows turn more slowly, they are looked
+        for: whether few keys of old tuples in a base window below are still absent. A base window is always complete
+        and has every key that a child can have, so two incomplete children need not wait for each other. A look ends at
+        the first keys too many; those of the last one are completed at once.
 
         Keys that no single stream carries are not looked for; and a state whose cold keys were made absent for want of
         memory stays as it is.
         """
-        if not self._is_migrating:
-            return
         taken = int(self._counters[k.C_TUPLES])
-        half = self._turned[0] + self._all_held() // 2, self._turned[1] + self._shortest // 2
-        if taken >= half[0] or self.watermark >= half[1]:
-            self._turned = taken, self.watermark
-            self._finish_old_enough()
-        if taken >= self._looked + max(_PAUSE, self._all_held() // 2):
-            self._looked = taken
+        if (taken < self._due[0] and self.watermark < self._due[1]) or not self._is_migrating:
+            return
+        self._finish_old_enough()
+        if taken >= self._look_at:
             self._finish_nearly_complete()
+            self._wait_a_turn()
+        self._wait_half_a_turn()
 
     def _begin_to_look(self) -> None:
-        self._looked = int(self._counters[k.C_TUPLES])
-        self._turned = self._looked, self.watermark
+        self._wait_a_turn()
+        self._wait_half_a_turn()
+
+    def _wait_a_turn(self) -> None:
+        """Look for absent keys when as many tuples as the windows have now have come."""
+        self._look_at = int(self._counters[k.C_TUPLES]) + max(_PAUSE, self._all_held())
+
+    def _wait_half_a_turn(self) -> None:
+        """See whether windows have turned when half as many tuples have come, or half the shortest has passed."""
+        self._due = int(self._counters[k.C_TUPLES]) + self._all_held() // 2, self.watermark + self._shortest // 2
 
     def _finish_old_enough(self) -> None:
         """Find the young states of which a window has no tuple left from before their birth."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from thalweg.experiments import answers
 from thalweg.experiments.answers import Fingerprint
@@ -33,6 +34,10 @@ class Lap:
         return Lap(self.seconds + other.seconds, work, self.found.joined(other.found))
 
 
+_ROUNDS_TO_TELL = 3
+"""So many rounds show how much they differ."""
+_DRAWS = 200
+
 NO_LAP = Lap(0.0, {}, answers.NOTHING)
 
 
@@ -40,13 +45,13 @@ NO_LAP = Lap(0.0, {}, answers.NOTHING)
 class Laps:
     """The same lap, driven several times.
 
-    ``bests``: side by side, what the best pieces of the first rounds add up to, after each round.
+    ``pieces``: side by side, the seconds of every piece in every round.
     """
 
     seconds: tuple[float, ...]
     work: dict[str, int]
     results: int
-    bests: tuple[float, ...] = ()
+    pieces: tuple[tuple[float, ...], ...] = ()
 
     @property
     def median(self) -> float:
@@ -55,12 +60,32 @@ class Laps:
     def times_as_fast_as(self, other: Laps) -> float:
         """Side by side, by the rounds in which both took part: the best of more rounds is better.
 
-        >>> few, many = Laps((3.0,), {}, 0, (4.0, 3.0)), Laps((1.0,), {}, 0, (2.0, 1.5, 1.0))
+        >>> few, many = Laps((3.0,), {}, 0, ((4.0,), (3.0,))), Laps((1.0,), {}, 0, ((2.0,), (1.5,), (1.0,)))
         >>> many.times_as_fast_as(few)
         2.0
         """
-        shared = min(len(self.bests), len(other.bests)) - 1
-        return other.bests[shared] / self.bests[shared] if shared >= 0 else other.median / self.median
+        mine, others = self._shared(other)
+        return _best(others) / _best(mine) if len(mine) else other.median / self.median
+
+    def noise_beside(self, other: Laps) -> float | None:
+        """By how much :meth:`times_as_fast_as` would differ in another run, as a standard error; None: cannot tell.
+
+        As often as not by less, and rarely by more than twice that: had other rounds taken place (these, drawn anew).
+
+        >>> steady, other = Laps((2.0,), {}, 0, ((2.0,),) * 3), Laps((1.0,), {}, 0, ((1.0,), (1.1,), (1.2,)))
+        >>> steady.noise_beside(steady), 0 < other.noise_beside(steady) < 0.1
+        (0.0, True)
+        """
+        mine, others = self._shared(other)
+        if len(mine) < _ROUNDS_TO_TELL:
+            return None
+        rng = np.random.default_rng(len(mine))
+        drawn = [rng.integers(0, len(mine), len(mine)) for _ in range(_DRAWS)]
+        return float(np.std([_best(others[rounds]) / _best(mine[rounds]) for rounds in drawn]))
+
+    def _shared(self, other: Laps) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        rounds = min(len(self.pieces), len(other.pieces))
+        return np.array(self.pieces[:rounds]), np.array(other.pieces[:rounds])
 
     def columns(self, tuples: int) -> Row:
         """What a row says about them."""
@@ -111,8 +136,7 @@ def side_by_side(
     brings a contender to the first of the ``cuts``; what it returns drives on to the others, a piece at a time.
     ``rounds``: how often each takes part. All answers must be the same.
     """
-    best = {name: np.full(len(cuts) - 1, np.inf) for name in rounds}
-    bests: dict[str, list[float]] = {name: [] for name in rounds}
+    pieces: dict[str, list[list[float]]] = {name: [] for name in rounds}
     rng = np.random.default_rng(len(cuts))
     whole: dict[str, Lap] = {}
     with one_core():
@@ -120,14 +144,24 @@ def side_by_side(
             names = [name for name in rounds if turn < rounds[name]]
             report(f"{', '.join(names)}: {turn + 1} of {rounds[names[0]]}")
             drives = {name: start(name) for name in rng.permutation(names).tolist()}
-            whole |= dict.fromkeys(names, NO_LAP)
+            for name in names:
+                whole[name] = NO_LAP
+                pieces[name].append([])
             gc.collect()
-            for piece, cut in enumerate(cuts[1:]):
+            for cut in cuts[1:]:
                 for name in rng.permutation(names).tolist():
                     lap = drives[name](cut)
-                    best[name][piece] = min(best[name][piece], lap.seconds)
+                    pieces[name][-1].append(lap.seconds)
                     whole[name] = whole[name].joined(lap)
             for name in names:
                 answers.check_fingerprints(whole[names[0]].found, whole[name].found, (names[0], name))
-                bests[name].append(float(best[name].sum()))
-    return {name: Laps((bests[name][-1],), lap.work, lap.found.rows, tuple(bests[name])) for name, lap in whole.items()}
+    timed = {name: tuple(map(tuple, each)) for name, each in pieces.items()}
+    return {
+        name: Laps((_best(np.array(timed[name])),), lap.work, lap.found.rows, timed[name])
+        for name, lap in whole.items()
+    }
+
+
+def _best(pieces: NDArray[np.float64]) -> float:
+    """What the best round of every piece adds up to."""
+    return float(pieces.min(axis=0).sum())

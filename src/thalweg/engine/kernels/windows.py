@@ -120,8 +120,15 @@ def vacancy(
     the state's ``birth`` (-1: whenever that was), so that nothing is missing. Else the key is OCCUPIED, or a chain is
     too long to tell: then it costs less to look the key up.
 
-    ``lists`` has ``count`` parts from ``start`` on. The heads of one key lie side by side, so most are there by now.
+    ``lists`` has ``count`` parts from ``start`` on. The heads of one key lie side by side: all of them are asked before
+    a tuple is, for which the memory would have to be waited for.
     """
+    for part in range(start, start + count * PART_WIDTH, PART_WIDTH):
+        path = lists[part + PART_PATH]
+        key = hash_codes(code, frame, lists, lists[part + PART_CLASSES], lists[part + PART_CLASS_COUNT])
+        head = mem[paths[path, P_HEADS] + (key & paths[path, P_MASK]) * paths[path, P_SPAN]]
+        if head < streams[lists[part + PART_STREAM], S_OLDEST]:
+            return VOID
     for part in range(start, start + count * PART_WIDTH, PART_WIDTH):
         path, stream = lists[part + PART_PATH], lists[part + PART_STREAM]
         key = hash_codes(code, frame, lists, lists[part + PART_CLASSES], lists[part + PART_CLASS_COUNT])

@@ -63,6 +63,8 @@ def measure(scale: Scale, sizes: Sizes, report: Report) -> Document:
         started = time.perf_counter()
         found, wanted = part()
         report(f"{name}: done in {time.perf_counter() - started:.0f} seconds")
+        for each in wanted:
+            report(f"{each['claim']}: {each['measured']:g} ({each['bar']}{'' if each['holds'] else ', does not hold'})")
         rows += found
         claims += wanted
     return Document(bench="jisc", scale=scale, machine=machine.describe(), rows=rows, claims=claims)

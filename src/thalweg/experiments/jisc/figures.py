@@ -108,23 +108,27 @@ def migration_stage(figure: str, sizes: Stage, report: Report) -> tuple[list[Row
 
 
 def changes_from_time_to_time(figure: str, sizes: Often, report: Report) -> tuple[list[Row], list[Claim]]:
-    """A change every so many tuples (JISC 6.4): there and back, each time with the same states incomplete."""
+    """A change every so many tuples (JISC 6.4): there and back, each time with the same states incomplete.
+
+    What is timed are whole periods, which begin with their changes.
+    """
     rows: list[Row] = []
     points: list[dict[str, Laps]] = []
     workload = Uniform(sizes.joins, sizes.window)
     start = sizes.warm_turns * workload.turn
-    tuples = workload.tuples(np.random.default_rng(SEED), start + sizes.tuples)
+    tuples = workload.tuples(np.random.default_rng(SEED), start + max(map(sizes.timed, sizes.periods)))
     one = list(range(workload.streams))
     plans = pipeline(one), pipeline(_CHANGES[figure](one))
-    rounds = _rounds((JISC, *RIVALS, CACQ), sizes.rounds, sizes.slow_rounds)
-    for period in sizes.periods:
-        positions = range(start + period, start + sizes.tuples, period)
+    for period, often in zip(sizes.periods, sizes.rounds, strict=True):
+        rounds = _rounds((JISC, *RIVALS, CACQ), often, sizes.slow_rounds)
+        timed = sizes.timed(period)
+        positions = range(start, start + timed, period)
         changes = [(position, plans[turn % 2]) for turn, position in enumerate(positions, start=1)]
-        course = _Course(workload, tuples, start, start + sizes.tuples, changes)
+        course = _Course(workload, tuples, start, start + timed, changes)
         tell = _prefixed(report, f"{_short(figure)}, every {period:,} tuples")
         points.append(side_by_side(partial(course.begin, plans[0]), course.cuts, rounds, tell))
         columns: Row = {"period": period, "turns": round(period / workload.turn, 2), "joins": sizes.joins}
-        rows += _rows(figure, {**columns, "window": sizes.window}, sizes.tuples, points[-1])
+        rows += _rows(figure, {**columns, "window": sizes.window}, timed, points[-1])
     return rows, _ahead(_short(figure), points)
 
 
@@ -188,9 +192,16 @@ def _rows(part: str, columns: Row, tuples: int, laps: dict[str, Laps]) -> list[R
             "tuples": tuples,
             **each.columns(tuples),
             "jisc_speedup": round(faster(laps, JISC, name), 3),
+            "noise": _noise(laps, name),
         }
         for name, each in laps.items()
     ]
+
+
+def _noise(laps: dict[str, Laps], name: str) -> float | None:
+    """Of JISC's speedup: what differs by less than twice that is a tie."""
+    noise = laps[JISC].noise_beside(laps[name])
+    return None if noise is None else round(noise, 4)
 
 
 def _ahead(figure: str, points: Sequence[dict[str, Laps]]) -> list[Claim]:
