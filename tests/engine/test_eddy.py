@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.engine.test_join import naive, random_setting, run, run_out_of_order
+from tests.engine.test_join import make_curious, naive, random_setting, run, run_out_of_order
 from thalweg.cql.query import AttributeClass, Output, Query, RangeWindow, StreamRef
 from thalweg.engine.eddy import EddyEngine, Policy
 from thalweg.engine.join import JoinEngine
@@ -35,7 +35,7 @@ def test_any_plan_and_any_changes_give_the_naive_answer(policy: Policy, small: b
         if small:
             patch.setattr("thalweg.engine.join._FIRST_CAPACITY", 2)
             patch.setattr("thalweg.engine.join._SPARE_SLOTS", 1)
-            patch.setattr("thalweg.engine.join._PAUSE", 3)
+            make_curious(patch, rng)
             patch.setattr("thalweg.engine.join._OUTPUT_BLOCK", rng.choice([1, 3, 50]))
             patch.setattr("thalweg.engine.eddy._PATIENCE", rng.choice([1, 5]))
             patch.setattr("thalweg.engine.eddy._ENOUGH", 1)

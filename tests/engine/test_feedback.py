@@ -17,6 +17,7 @@ from tests.engine.test_join import (
     MIGRATIONS,
     Setting,
     Tuple,
+    make_curious,
     make_eager,
     naive,
     random_production,
@@ -345,7 +346,7 @@ def test_sparse_and_bursty_partners_give_the_naive_answer(small: bool, seed: int
         if small:
             patch.setattr("thalweg.engine.join._FIRST_CAPACITY", 2)
             patch.setattr("thalweg.engine.join._SPARE_SLOTS", 1)
-            patch.setattr("thalweg.engine.join._PAUSE", 3)
+            make_curious(patch, rng)
             make_eager(patch, rng)
             patch.setattr("thalweg.engine.join._STRETCH", rng.choice([1, 10]))
         migration = rng.choice(MIGRATIONS)

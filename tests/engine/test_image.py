@@ -195,6 +195,23 @@ def test_what_is_suspended_is_handed_over_too(
     assert contents(handed_over) == contents(run(opened(query, 0, production), query, feed(query)))
 
 
+def test_states_become_complete_however_often_they_are_handed_over(tmp_path: Path) -> None:
+    """Each taker has the bucket for two tuples: by itself, none would see a window turn."""
+    query, rng = bound("istream"), random.Random(2)
+    bucket, between = opened(query), through(tmp_path, query)
+    for n in range(120):
+        offered: list[Batch | None] = [None] * len(query.streams)
+        for stream in rng.sample(range(len(query.streams)), 2):
+            offered[stream] = Batch(rows(rng, [n]), np.array([n]))
+        bucket.offer(offered, n)
+        list(bucket.advance())
+        if n == 60:
+            bucket.transition(plans(query)[1])
+            assert [size.live_keys for size in bucket.sizes() if len(size.node) > 1] == [0]
+        bucket = between(bucket, n)
+    assert [size.live_keys for size in bucket.sizes() if len(size.node) > 1] == [None]
+
+
 def test_the_plan_comes_with_the_image(tmp_path: Path) -> None:
     query = bound("istream")
     giver, taker = opened(query, plan=1), opened(query, plan=3)

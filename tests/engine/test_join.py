@@ -210,6 +210,14 @@ def random_production(rng: random.Random) -> Production | Feedback:
     )
 
 
+def make_curious(patch: pytest.MonkeyPatch, rng: random.Random) -> None:
+    """Let the engine look often whether states have become complete, or between any two stretches."""
+    patch.setattr("thalweg.engine.join._PAUSE", 3)
+    if rng.random() < 0.5:
+        patch.setattr(JoinEngine, "_wait_a_turn", lambda _: None)
+        patch.setattr(JoinEngine, "_wait_half_a_turn", lambda _: None)
+
+
 def make_eager(patch: pytest.MonkeyPatch, rng: random.Random) -> None:
     """Let ``auto`` change its mind all the time, and what is remembered have room for a few values only."""
     patch.setattr("thalweg.engine.feedback._FIRST_SLOTS", rng.choice([2, 8]))
@@ -276,7 +284,7 @@ def test_any_plan_and_any_changes_give_the_naive_answer(small: bool, seed: int) 
         if small:
             patch.setattr("thalweg.engine.join._FIRST_CAPACITY", 2)
             patch.setattr("thalweg.engine.join._SPARE_SLOTS", 1)
-            patch.setattr("thalweg.engine.join._PAUSE", 3)
+            make_curious(patch, rng)
             patch.setattr("thalweg.engine.join._OUTPUT_BLOCK", rng.choice([1, 3, 50]))
             patch.setattr("thalweg.engine.join._STRETCH", rng.choice([1, 3, 10]))
             patch.setattr("thalweg.engine.join._FEW_KEYS", rng.choice([0, 1, 16]))

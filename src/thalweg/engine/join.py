@@ -50,7 +50,7 @@ _OUTPUT_BLOCK = 1 << 15
 _STRETCH = 1 << 14
 """Tuples that are taken at once while something may have to be looked at between two of them."""
 _PAUSE = 1 << 17
-"""Tuples that pay for a look at the absent keys of young states, which takes some 100 microseconds for each state."""
+"""Tuples, at least, between two looks for the absent keys of young states: each takes up to a millisecond per state."""
 _PATIENCE = 256
 """Tuples of a window that show whether it has more absent keys than a few."""
 _FEW_KEYS = 16
@@ -101,6 +101,8 @@ class JoinEngine(KeptStates):
         "_habit",
         "_sleepers",
         "_unstored",
+        "_due",
+        "_look_at",
         "_horizon",
     )
 
@@ -140,7 +142,9 @@ class JoinEngine(KeptStates):
         self._compiled: tuple[Plan, Rank | None, frozenset[Node], Programs] | None = None
         self._foreseen: tuple[Programs, Demands] | None = None
         self._unstored = 0
-        self._due, self._look_at = (0, 0), 0
+        self._due = 0, 0
+        """How many tuples have to be taken, or which time to be reached, until windows may have turned by half."""
+        self._look_at = 0
         self._shortest = min((layout.lifetime for layout in self.layouts), default=FOREVER)
         self.seconds = 0.0
         self._assembled: Assembly | None = None
@@ -436,7 +440,6 @@ class JoinEngine(KeptStates):
         """
         self._build_tables()
         self._straight = self._is_straight()
-        self._begin_to_look()
 
     def _is_straight(self) -> bool:
         return bool(
@@ -796,15 +799,16 @@ class JoinEngine(KeptStates):
         self._wait_half_a_turn()
 
     def _begin_to_look(self) -> None:
+        """States have become young: give windows time to turn."""
         self._wait_a_turn()
         self._wait_half_a_turn()
 
     def _wait_a_turn(self) -> None:
-        """Look for absent keys when as many tuples as the windows have now have come."""
+        """Do not look for absent keys before as many tuples have come as windows hold now."""
         self._look_at = int(self._counters[k.C_TUPLES]) + max(_PAUSE, self._all_held())
 
     def _wait_half_a_turn(self) -> None:
-        """See whether windows have turned when half as many tuples have come, or half the shortest has passed."""
+        """Do not ask whether windows have turned before half as many tuples have come, or half a RANGE has passed."""
         self._due = int(self._counters[k.C_TUPLES]) + self._all_held() // 2, self.watermark + self._shortest // 2
 
     def _finish_old_enough(self) -> None:

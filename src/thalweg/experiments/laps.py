@@ -34,9 +34,9 @@ class Lap:
         return Lap(self.seconds + other.seconds, work, self.found.joined(other.found))
 
 
-_ROUNDS_TO_TELL = 3
+_ROUNDS_TO_TELL = 4
 """So many rounds show how much they differ."""
-_DRAWS = 200
+_WAYS_TO_HALVE = 200
 
 NO_LAP = Lap(0.0, {}, answers.NOTHING)
 
@@ -68,20 +68,24 @@ class Laps:
         return _best(others) / _best(mine) if len(mine) else other.median / self.median
 
     def noise_beside(self, other: Laps) -> float | None:
-        """By how much :meth:`times_as_fast_as` would differ in another run, as a standard error; None: cannot tell.
+        """How far :meth:`times_as_fast_as` can be trusted, as a standard error; None: too few rounds to tell.
 
-        As often as not by less, and rarely by more than twice that: had other rounds taken place (these, drawn anew).
+        Half of what one half of the rounds says differs from what the other half says, over many ways to halve them.
+        (Were the figure a mean, that would be its standard error. What befell all rounds alike does not show.)
 
-        >>> steady, other = Laps((2.0,), {}, 0, ((2.0,),) * 3), Laps((1.0,), {}, 0, ((1.0,), (1.1,), (1.2,)))
-        >>> steady.noise_beside(steady), 0 < other.noise_beside(steady) < 0.1
+        >>> steady, other = Laps((2.0,), {}, 0, ((2.0,),) * 4), Laps((1.0,), {}, 0, ((1.0,), (1.0,), (1.2,), (1.2,)))
+        >>> steady.noise_beside(steady), 0 < other.noise_beside(steady) < 0.2
         (0.0, True)
         """
         mine, others = self._shared(other)
-        if len(mine) < _ROUNDS_TO_TELL:
+        half = len(mine) // 2
+        if half < _ROUNDS_TO_TELL // 2:
             return None
         rng = np.random.default_rng(len(mine))
-        drawn = [rng.integers(0, len(mine), len(mine)) for _ in range(_DRAWS)]
-        return float(np.std([_best(others[rounds]) / _best(mine[rounds]) for rounds in drawn]))
+        drawn = [rng.permutation(len(mine)) for _ in range(_WAYS_TO_HALVE)]
+        halves = [(each[:half], each[half : 2 * half]) for each in drawn]
+        said = [[_best(others[rounds]) / _best(mine[rounds]) for rounds in pair] for pair in halves]
+        return float(np.sqrt(np.mean(np.diff(said) ** 2)) / 2)
 
     def _shared(self, other: Laps) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         rounds = min(len(self.pieces), len(other.pieces))

@@ -120,8 +120,8 @@ def vacancy(
     the state's ``birth`` (-1: whenever that was), so that nothing is missing. Else the key is OCCUPIED, or a chain is
     too long to tell: then it costs less to look the key up.
 
-    ``lists`` has ``count`` parts from ``start`` on. The heads of one key lie side by side: all of them are asked before
-    a tuple is, for which the memory would have to be waited for.
+    ``lists`` has ``count`` parts from ``start`` on. Windows that are looked up by the same key have their heads side by
+    side, so all heads are asked first; a tuple, which lies anywhere, would have to be waited for.
     """
     for part in range(start, start + count * PART_WIDTH, PART_WIDTH):
         path = lists[part + PART_PATH]

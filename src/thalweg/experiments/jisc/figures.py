@@ -191,7 +191,7 @@ def _rows(part: str, columns: Row, tuples: int, laps: dict[str, Laps]) -> list[R
             **columns,
             "tuples": tuples,
             **each.columns(tuples),
-            "jisc_speedup": round(faster(laps, JISC, name), 3),
+            "jisc_speedup": round(faster(laps, JISC, name), 4),
             "noise": _noise(laps, name),
         }
         for name, each in laps.items()
@@ -199,7 +199,7 @@ def _rows(part: str, columns: Row, tuples: int, laps: dict[str, Laps]) -> list[R
 
 
 def _noise(laps: dict[str, Laps], name: str) -> float | None:
-    """Of JISC's speedup: what differs by less than twice that is a tie."""
+    """Of JISC's speedup: what is not much farther from 1 is a tie."""
     noise = laps[JISC].noise_beside(laps[name])
     return None if noise is None else round(noise, 4)
 

@@ -47,9 +47,9 @@ class FirstOutput:
 
 @dataclass(frozen=True, slots=True)
 class Often:
-    """Figures 11 and 12: a change every ``period`` tuples, of which at least so many are timed.
+    """Figures 11 and 12: a change every ``period`` tuples; at least ``tuples`` are timed, in so many ``rounds``.
 
-    The rarer the changes, the smaller what they cost, and the more ``rounds`` it takes to tell.
+    The rarer the changes, the less there is to tell apart.
     """
 
     joins: int
