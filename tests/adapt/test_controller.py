@@ -124,7 +124,10 @@ def test_a_change_waits_for_its_gain_to_last_and_then_cools_down(monkeypatch: py
 def test_a_change_that_cannot_pay_is_declined() -> None:
     summary = replayed(STAR, turning_star(seconds=5), adaptive=replace(WATCHFUL, horizon=0)).summary
     assert not changes(summary)
-    assert any("does not pay" in decision.reason for decision in summary.decisions)
+    declined = [decision for decision in summary.decisions if "does not pay" in decision.reason]
+    assert declined
+    assert all(decision.predicted_gain is not None and decision.predicted_gain > 0 for decision in declined)
+    assert declined[0].observed_gain is not None  # what came of it
 
 
 def test_looks_wait_until_they_are_paid_for() -> None:

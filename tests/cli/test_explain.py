@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Invoke
+from thalweg.adapt.decision import Decision
 from thalweg.cli.live import write_live
 
 SCHEMAS = [
@@ -136,17 +137,48 @@ HISTORY = [
         "bucket": 0,
         "changes": 1,
         "periods": [
-            {"batch": 0, "position": 0, "plan": "(A B) C", "reason": "chosen for the first rows", "states": []},
+            {
+                "batch": 0,
+                "position": 0,
+                "plan": "(A B) C",
+                "reason": "chosen for the first rows",
+                "states": [],
+                "watermark": None,
+            },
             {
                 "batch": 7,
                 "position": 91_000,
                 "plan": "(B C) A keeping B⋈C",
                 "reason": "the streams moved by 80%; a gain of 40% is expected",
-                "states": [{"state": "B⋈C", "complete_at_start": False, "entries": 1200, "live_keys": 300}],
+                "states": [
+                    {
+                        "state": "B⋈C",
+                        "complete_at_start": False,
+                        "entries": 1200,
+                        "live_keys": 300,
+                        "completed_at": None,
+                        "course": [[91_000, 0], [95_000, 300]],
+                    }
+                ],
+                "watermark": 1_714_564_800_250_000,
             },
         ],
+        "decisions": [
+            Decision(
+                position=91_000,
+                action="change",
+                reason="the streams moved by 80%; a gain of 40% is expected",
+                plan="(A B) C",
+                to="(B C) A keeping B⋈C",
+                predicted_before=100.0,
+                predicted_after=60.0,
+                price=1e6,
+                observed_before=120.0,
+                observed_after=90.0,
+            ).to_json(),
+        ],
     },
-    {"bucket": 1, "changes": 0, "periods": []},
+    {"bucket": 1, "changes": 0, "periods": [], "decisions": []},
 ]
 
 
@@ -158,9 +190,11 @@ def test_the_plans_of_a_running_query(thalweg: Invoke, tmp_path: Path) -> None:
     assert lines[0] == ["spread", "after", "batch", "9"]
     assert "bucket 0: 1 plan change" in result.stdout
     assert "bucket 1: 0 plan changes" in result.stdout
-    assert ["7", "91,000", "(B", "C)", "A", "keeping", "B⋈C"] in [line[:7] for line in lines]
+    assert ["7", "91,000", "2024-05-01", "12:00:00.250"] in [line[:4] for line in lines]
+    assert "(B C) A keeping B⋈C" in result.stdout
     assert "a gain of 40% is expected" in result.stdout
-    assert ["B⋈C", "incomplete", "1,200", "300"] in lines
+    assert ["B⋈C", "incomplete", "1,200", "300", "0", "keys", "at", "tuple", "91,000,"] in [line[:9] for line in lines]
+    assert ["91,000", "change", "40%", "25%"] in [line[:4] for line in lines]
     assert document(thalweg("explain", "--live", tmp_path, "--json"))[0]["buckets"] == HISTORY
 
 

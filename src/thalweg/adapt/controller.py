@@ -209,6 +209,7 @@ class Controller:
         self._monitor.look(bucket.glimpse(LOOK_ROWS), self._unlooked)
         view = self._view(self._unlooked)
         self._unlooked = NO_WORK
+        self._note_what_followed(view.recent)
         other = self._decide(view)
         if other is None:
             if self._usual is None or not (self._cooling or self._pending or self._saving_for):
@@ -365,6 +366,17 @@ class Controller:
                 self.decisions[place] = replace(self.decisions[place], observed_after=observed)
                 return
 
+    def _note_what_followed(self, observed: float) -> None:
+        """Write down what it cost to stay, if that was the last decision."""
+        last = self.decisions[-1] if self.decisions else None
+        if last is not None and last.action != "change" and last.observed_after is None:
+            self.decisions[-1] = replace(last, observed_after=observed)
+
+    @property
+    def latest_decisions(self) -> list[dict[str, Any]]:
+        """Those that outlive the process, as JSON: what a change has led to is known only later."""
+        return [decision.to_json() for decision in self.decisions[-_LOG_REMEMBERED:]]
+
     # -- What is remembered -------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
@@ -391,7 +403,7 @@ class Controller:
             "held": self._is_held,
             "position": self.position,
             "changes": self.changes,
-            "decisions": [decision.to_json() for decision in self.decisions[-_LOG_REMEMBERED:]],
+            "decisions": self.latest_decisions,
         }
 
     @staticmethod

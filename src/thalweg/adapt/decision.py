@@ -25,7 +25,8 @@ class Decision:
         predicted_before, predicted_after: what the two are expected to cost from now on.
         price: what the change is expected to cost, in nanoseconds, mostly for completing states.
         observed_before: what the work since the last look cost.
-        observed_after: of a change, what the new plan's work cost when it had settled.
+        observed_after: of a change, what the new plan's work cost when it had settled; else what the plan that
+            stayed cost by the next look.
 
     """
 
@@ -41,11 +42,14 @@ class Decision:
     observed_after: float | None = None
 
     @property
+    def predicted_gain(self) -> float | None:
+        """The share of the cost that a change was expected to save."""
+        return _saved(self.predicted_before, self.predicted_after)
+
+    @property
     def observed_gain(self) -> float | None:
-        """The share of the cost that a change has saved; negative if it made matters worse."""
-        if not self.observed_before or self.observed_after is None:
-            return None
-        return 1 - self.observed_after / self.observed_before
+        """The share of the cost that a change has saved, or that was saved without one; negative if it grew."""
+        return _saved(self.observed_before, self.observed_after)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -53,6 +57,10 @@ class Decision:
     @staticmethod
     def from_json(known: Mapping[str, Any]) -> Decision:
         return Decision(**known)
+
+
+def _saved(before: float | None, after: float | None) -> float | None:
+    return None if not before or after is None else 1 - after / before
 
 
 def plan_label(plan: AnyPlan, aliases: Sequence[str]) -> str:

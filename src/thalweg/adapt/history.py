@@ -15,30 +15,50 @@ from thalweg.plan.tree import format_node
 
 _PERIODS = 16
 """Stretches that are remembered."""
+_COURSE = 8
+"""Points at which the keys of a state are remembered; between them, every other one is forgotten in time."""
 
 
 @dataclass(slots=True)
 class StateProgress:
-    """A kept state: whether it began complete, and what it held when it was last seen.
+    """A kept state: whether it began complete, what it held when it was last seen, and how it got there.
 
-    ``live_keys`` are the keys that are complete by then; None: all are.
+    ``live_keys`` are the keys that are complete by then; None: all are, and ``completed_at`` says after which tuple of
+    the bucket that was seen. ``course``: (tuple, live keys), from the first to the last look, a few in between.
     """
 
     state: str
     complete_at_start: bool
     entries: int
     live_keys: int | None
+    completed_at: int | None = None
+    course: list[list[int]] = field(default_factory=list)
+
+    def seen(self, position: int, size: StoreSize) -> None:
+        """Be what the state was after so many tuples."""
+        if size.live_keys is None and self.live_keys is not None:
+            self.completed_at = position
+        self.entries, self.live_keys = size.tuples, size.live_keys
+        if size.live_keys is not None:
+            self.completed_at = None  # want of memory makes keys absent again
+            self.course.append([position, size.live_keys])
+            if len(self.course) > _COURSE:
+                self.course = [*self.course[:-1:2], self.course[-1]]
 
 
 @dataclass(slots=True)
 class Period:
-    """A stretch under one plan: its first batch, the tuples processed before it, and why it began."""
+    """A stretch under one plan: its first batch, the tuples processed before it, and why it began.
+
+    ``watermark``: the event time by then, in microseconds since 1970, if it was known.
+    """
 
     batch: int
     position: int
     plan: str
     reason: str
     states: list[StateProgress] = field(default_factory=list)
+    watermark: int | None = None
 
 
 class History:
@@ -50,10 +70,10 @@ class History:
         self.position = 0
         self.periods: list[Period] = []
 
-    def begin(self, batch: int, plan: str, reason: str, taken: int = 0) -> None:
+    def begin(self, batch: int, plan: str, reason: str, taken: int = 0, watermark: int | None = None) -> None:
         """From here on, another plan; ``taken``: so many tuples of the batch were processed before."""
         self.changes += bool(self.periods)
-        self.periods.append(Period(batch, self.position + taken, plan, reason))
+        self.periods.append(Period(batch, self.position + taken, plan, reason, watermark=watermark))
         del self.periods[:-_PERIODS]
 
     def update(self, tuples: int, sizes: Sequence[StoreSize]) -> None:
@@ -61,18 +81,15 @@ class History:
         self.position += tuples
         if not self.periods:
             return
-        known = {state.state: state for state in self.periods[-1].states}
-        self.periods[-1].states = [
-            StateProgress(
-                name,
-                known[name].complete_at_start if name in known else size.live_keys is None,
-                size.tuples,
-                size.live_keys,
-            )
-            for size in sizes
-            if len(size.node) > 1
-            for name in [format_node(size.node, self._aliases)]
-        ]
+        period = self.periods[-1]
+        known = {state.state: state for state in period.states}
+        period.states = []
+        for size in sizes:
+            if len(size.node) > 1:
+                name = format_node(size.node, self._aliases)
+                state = known.get(name) or StateProgress(name, size.live_keys is None, size.tuples, size.live_keys)
+                state.seen(max(self.position, period.position), size)
+                period.states.append(state)
 
     def to_json(self) -> dict[str, Any]:
         periods = [asdict(period) for period in self.periods]

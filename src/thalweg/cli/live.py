@@ -9,7 +9,9 @@ from typing import Any
 
 from rich.console import Console
 
+from thalweg.adapt.decision import Decision
 from thalweg.cli.console import grid, show
+from thalweg.cli.progress import time_text
 from thalweg.cli.render import counted, savings_table
 
 _FILE = "plans.json"
@@ -46,7 +48,7 @@ def read_live(directory: Path) -> dict[str, Any]:
 
 
 def print_live(console: Console, known: Mapping[str, Any]) -> None:
-    """The plans as tables: for every bucket its history, and how far the states of its plan are complete.
+    """The plans as tables: for every bucket its history, how the states of its plan became complete, what it decided.
 
     And what feedback has saved in all buckets, since the run began.
     """
@@ -54,19 +56,54 @@ def print_live(console: Console, known: Mapping[str, Any]) -> None:
     for bucket in known["buckets"]:
         console.print()
         console.print(f"bucket {bucket['bucket']}: {counted(bucket['changes'], 'plan change')}")
-        periods = grid("from batch", "from tuple", "plan", "why", right={"from batch", "from tuple"})
+        periods = grid("from batch", "from tuple", "event time", "plan", "why", right={"from batch", "from tuple"})
         for period in bucket["periods"]:
-            periods.add_row(f"{period['batch']:,}", f"{period['position']:,}", period["plan"], period["reason"])
+            since = time_text(period["watermark"])
+            periods.add_row(f"{period['batch']:,}", f"{period['position']:,}", since, period["plan"], period["reason"])
         show(console, periods)
         states = bucket["periods"][-1]["states"] if bucket["periods"] else []
         if states:
             console.print()
-            table = grid("state", "began", "entries", "live keys", right={"entries", "live keys"})
+            table = grid("state", "began", "entries", "live keys", "since it began", right={"entries", "live keys"})
             for state in states:
                 live = "all" if state["live_keys"] is None else f"{state['live_keys']:,}"
                 began = "complete" if state["complete_at_start"] else "incomplete"
-                table.add_row(state["state"], began, f"{state['entries']:,}", live)
+                table.add_row(state["state"], began, f"{state['entries']:,}", live, _course(state))
+            show(console, table)
+        decisions = [Decision.from_json(each) for each in bucket["decisions"]]
+        if decisions:
+            console.print()
+            gains = "gain predicted", "observed"
+            table = grid("tuple", "decision", *gains, "why", right={"tuple", *gains})
+            for each in decisions:
+                table.add_row(
+                    f"{each.position:,}",
+                    each.action,
+                    _gain(each.predicted_gain),
+                    _gain(each.observed_gain),
+                    each.reason,
+                )
             show(console, table)
     if "savings" in known:
         console.print()
         show(console, savings_table(known["savings"]))
+
+
+def _course(state: Mapping[str, Any]) -> str:
+    """How a state became complete.
+
+    >>> _course({"course": [[100, 0], [150, 7], [900, 7]], "completed_at": 1200})
+    '0 keys at tuple 100, 7 at 150, 7 at 900, all at 1,200'
+    """
+    points = [(position, f"{live:,}") for position, live in state["course"]]
+    if state["completed_at"] is not None:
+        points.append((state["completed_at"], "all"))
+    told = [
+        f"{live}{'' if number else ' keys'} at {'' if number else 'tuple '}{position:,}"
+        for number, (position, live) in enumerate(points)
+    ]
+    return ", ".join(told)
+
+
+def _gain(share: float | None) -> str:
+    return "" if share is None else f"{share:.0%}"

@@ -45,7 +45,7 @@ from thalweg.spark.session import local_session
 
 _METRICS = "buckets"
 """The observed metric with the metrics of every bucket."""
-_OF_ONE_BUCKET = ("bucket", "watermark", "plan", "decisions", "history")
+_OF_ONE_BUCKET = ("bucket", "watermark", "plan", "decisions", "latest_decisions", "history")
 """Metrics that do not add up."""
 
 _BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
@@ -167,18 +167,25 @@ class App:
     def plan_history(
         self, query: StreamingQuery | None = None, *, progress: StreamingQueryProgress | None = None
     ) -> list[dict[str, Any]]:
-        """Under which plans each bucket has run, since when and why, and how far their states are complete.
+        """Under which plans each bucket has run, since when and why, and how their states became complete.
 
-        A dictionary per bucket: its number ``bucket``, how many ``changes`` there were, and the last of the ``periods``
-        (:class:`thalweg.adapt.history.Period`). It is committed with every batch, so it goes on after a restart.
-        Arguments are those of :meth:`metrics`.
+        A dictionary per bucket: its number ``bucket``, how many ``changes`` there were, the last of the ``periods``
+        (:class:`thalweg.adapt.history.Period`), and of the ``decisions`` (:class:`thalweg.adapt.decision.Decision`),
+        also those to leave the plan as it is, each with what has come of it. It is committed with every batch, so it
+        goes on after a restart. Arguments are those of :meth:`metrics`.
         """
         reports = [progress] if progress is not None else reversed((query or self._only_query()).recentProgress)
         for report in reports:
             buckets = self.metrics(progress=report)["buckets"]
             if buckets:  # a report of a time in which nothing came in has none
                 histories = (
-                    {"bucket": b["bucket"], "changes": b["plan_changes"], "periods": b["history"]} for b in buckets
+                    {
+                        "bucket": b["bucket"],
+                        "changes": b["plan_changes"],
+                        "periods": b["history"],
+                        "decisions": b["latest_decisions"],
+                    }
+                    for b in buckets
                 )
                 return sorted(histories, key=lambda history: int(history["bucket"]))
         return []

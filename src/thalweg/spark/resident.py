@@ -290,7 +290,9 @@ class Resident:
     def _begin_period(self, reason: str, taken: int = 0) -> None:
         """Another plan runs from now on, after so many tuples of the batch: write it down."""
         if self._plan is not None:
-            self._history.begin(self._batch, plan_label(self._plan, self.spec.query.aliases), reason, taken)
+            label, watermark = plan_label(self._plan, self.spec.query.aliases), self._marks.watermark
+            self._history.begin(self._batch, label, reason, taken, None if watermark == NEVER else watermark)
+            self._history.update(0, self.bucket.sizes())
 
     def _beginning(self, stream: int, table: pa.Table | None) -> tuple[pa.Table, Int64s, int]:
         """The first rows of a stream in time order, their times, and how many rows there are."""
@@ -372,7 +374,6 @@ class Resident:
         if controller.consider(self.bucket):
             self._plan = controller.plan
             self._begin_period(controller.decisions[-1].reason, self.bucket.work.tuples - before)
-            self._history.update(0, self.bucket.sizes())
         return [decision.to_json() for decision in controller.decisions[known:]]
 
     def _decode(self, arriving: Arriving) -> tuple[dict[int, pa.Table], dict[int, int], list[KeptOut]]:
@@ -494,6 +495,7 @@ class Resident:
             "bucket": self._number,
             "plan_changes": history["changes"],
             "history": history["periods"],
+            "latest_decisions": [] if self._controller is None else self._controller.latest_decisions,
             "watermark": self._marks.watermark,
             "plan": None if self._plan is None else format_any(self._plan, self.spec.query.aliases),
             "state_tuples": sum(size.tuples for size in streams),
