@@ -6,6 +6,7 @@ import random
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +26,7 @@ from thalweg.arrivals import arrivals
 from thalweg.cql import Source, bind
 from thalweg.intake import as_table
 from thalweg.plan.partitioning import choose_partitioning
+from thalweg.plan.tree import format_tree, left_deep
 
 
 @randomized(share=60)
@@ -93,7 +95,11 @@ def check(case: Case, rng: random.Random) -> None:
     answers = [query.schema.empty_table()]
     with tempfile.TemporaryDirectory() as directory, tight_memory(case):
         running = SimulatedQuery(spec, partitioning, rng, Path(directory), troubled=rng.choice([0.0, 0.2, 0.5]))
+        restless = not case.minus and rng.random() < 0.4
+        orders = [list(range(len(streams))), list(reversed(range(len(streams))))]
+        batches = 0
         while coming:
+            batches += 1
             count = rng.choice([1, 3, 10, 40])
             batch, coming = coming[:count], coming[count:]
             rows = []
@@ -102,11 +108,17 @@ def check(case: Case, rng: random.Random) -> None:
                 table = stream.table.take(pa.array(stream.rows[places], pa.int64()))
                 rows.append((table, np.array(stream.times[places]).tolist()) if places else None)
             commands: list[dict[str, object]] = []
-            if texts and rng.random() < 0.2:
+            if restless:  # another plan in every batch
+                plan = format_tree(left_deep(orders[batches % 2]), query.aliases)
+                commands.append({"command": "plan", "plan": plan, "states": rng.choice(["all", "auto"])})
+            elif texts and rng.random() < 0.2:
                 commands.append({"command": "plan", "plan": rng.choice(texts)})
-            if rng.random() < 0.2:
+            if not restless and rng.random() < 0.2:
                 commands.append({"command": "adapt"})
             answers += running.batch(rows, commands)
         answers += running.batch([None] * len(streams), [{"command": "end"}])
+    for bucket in running.buckets:
+        assert not restless or cast("int", bucket.metrics[-1]["plan_changes"]) >= batches
+        assert not any(metrics["refused"] for metrics in bucket.metrics if restless)
     got, want = normalised_table(pa.concat_tables(answers)), expected(case)
     assert got == want, f"missing {want - got}\nextra {got - want}\n{case.cql()}\n{partitioning}"

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from thalweg.spark.app import App
 
@@ -26,6 +28,22 @@ def write_stream(directory: Path, parts: Sequence[pa.Table]) -> None:
         pq.write_table(part, hidden)
         os.utime(hidden, (1e9 + number, 1e9 + number))
         hidden.replace(directory / f"{number:04}.parquet")
+
+
+def one_command_per_batch(patch: pytest.MonkeyPatch) -> None:
+    """Let every micro-batch take a single command, as it takes a single file of a stream."""
+    read = DataStreamReader.json
+
+    def slowly(reader: DataStreamReader, *arguments: Any, **options: Any) -> DataFrame:
+        return read(reader.option("maxFilesPerTrigger", 1), *arguments, **options)
+
+    patch.setattr(DataStreamReader, "json", slowly)
+
+
+def put_in_order(app: App) -> None:
+    """Let Spark read the commands that were sent in their order: their times are closer than it looks."""
+    for number, file in enumerate(sorted((app.directory / "control").glob("[!.]*.json"))):
+        os.utime(file, (1e9 + number, 1e9 + number))
 
 
 def cut(table: pa.Table, count: int) -> list[pa.Table]:
@@ -56,12 +74,15 @@ class FileRun:
             app.stream(source.name, self._spark.read.parquet(str(source)))
         return app
 
-    def run(self, options: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
-        """Process what there is; the metrics of every micro-batch."""
+    def run(
+        self, options: Mapping[str, Any] | None = None, send: Callable[[App], None] = lambda app: None
+    ) -> list[dict[str, Any]]:
+        """Process what there is, and the commands that are sent; the metrics of every micro-batch."""
         app = self.app()
+        answer = app.sql(self._cql, options)
+        send(app)
         query = (
-            app.sql(self._cql, options)
-            .writeStream.format("parquet")
+            answer.writeStream.format("parquet")
             .option("checkpointLocation", str(self._root / "checkpoint"))
             .trigger(availableNow=True)
             .start(str(self._root / "out"))
