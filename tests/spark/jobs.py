@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -47,11 +48,11 @@ def streams(seed: int, rows: int = 3000, keys: int = 300) -> dict[str, pa.Table]
     return made
 
 
-def prepare(root: Path, cql: str, batches: int = BATCHES) -> dict[str, pa.Table]:
+def prepare(root: Path, cql: str, batches: int = BATCHES, **options: Any) -> dict[str, pa.Table]:
     tables = streams(5)
     for name, table in tables.items():
         write_stream(root / "in" / name, cut(table, batches))
-    (root / "job.json").write_text(json.dumps({"cql": cql, "options": {"buckets": 3}}))
+    (root / "job.json").write_text(json.dumps({"cql": cql, "options": {"buckets": 3, **options}}))
     return tables
 
 
@@ -105,7 +106,7 @@ def parent(pid: int) -> int:
 
 def compare(spark: SparkSession, root: Path, cql: str, tables: dict[str, pa.Table]) -> None:
     """The sink after the end of the input, against the answer of a replay that nothing disturbed."""
-    FileRun(spark, root, cql).end({"buckets": 3})
+    FileRun(spark, root, cql).end(json.loads((root / "job.json").read_text())["options"])
     want = replay(cql, tables)
     got = spark.read.parquet(str(root / "out")).toArrow().cast(want.schema)
     order = [(name, "ascending") for name in want.column_names]
@@ -114,7 +115,7 @@ def compare(spark: SparkSession, root: Path, cql: str, tables: dict[str, pa.Tabl
     assert want.num_rows > 1000
 
 
-def read_metrics(root: Path) -> Iterator[dict[str, object]]:
+def read_metrics(root: Path) -> Iterator[dict[str, Any]]:
     for path in sorted(root.glob("metrics-*.json")):
         yield from json.loads(path.read_text())
 
