@@ -45,6 +45,8 @@ def test_rows_of_a_part_have_the_same_columns_and_count_their_work(document: Doc
         assert list(row) == columns.setdefault(row["part"], list(row))
         if "against" not in row:
             assert {"probes", "candidates", "stored", "completions"} <= row.keys()
+        if "policy" in row and "period" in row:
+            assert (row["purged"] > 0) == (row["policy"] != "cacq"), row  # it keeps nothing that could be over
     assert [str(part).partition(":")[0] for part in columns] == [
         "figure 7",
         "figure 8",

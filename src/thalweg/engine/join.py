@@ -135,7 +135,6 @@ class JoinEngine(KeptStates):
         self._inbox = k.Inbox(np.zeros(0, np.int64), np.zeros((n, 2), np.int64))
         self._output = np.empty((n + 2, _OUTPUT_BLOCK), np.int64)
         self._deaths = np.empty((0, 3), np.int64)
-        self._counters = np.zeros(k.COUNTERS, np.int64)
         self._tally = np.zeros(fb.TALLIES, np.int64)
         self._habit = Habit()
         self._sleepers: tuple[Node, ...] = ()

@@ -59,6 +59,7 @@ class Work(NamedTuple):
         results: emitted.
         states_completed: states that began incomplete and became complete.
         completing_probes, completing_candidates, completing_stored: those of the above that completed keys.
+        purged: entries that were over and were swept out of states.
         checked: results in which duplicates were looked for, by plans running side by side.
         duplicates: found among those.
         suspensions, resumptions, withheld, unprobed: see :class:`thalweg.engine.feedback.Savings`.
@@ -75,6 +76,7 @@ class Work(NamedTuple):
     completing_probes: int = 0
     completing_candidates: int = 0
     completing_stored: int = 0
+    purged: int = 0
     checked: int = 0
     duplicates: int = 0
     suspensions: int = 0

@@ -30,6 +30,7 @@ class KeptStates(BaseWindows):
         super().__init__(query, capacity)
         self.graph = JoinGraph.of(query)
         self._states = np.zeros((0, k.STATE_FIELDS), np.int64)
+        self._counters = np.zeros(k.COUNTERS, np.int64)
 
     @property
     def _nodes(self) -> tuple[Node, ...]:
@@ -63,7 +64,9 @@ class KeptStates(BaseWindows):
         return self._memory.words[row[k.N_REGION] : row[k.N_REGION] + count * stride].reshape(count, stride)
 
     def _sweep(self, index: int) -> None:
+        held = self._states[index, k.N_COUNT]
         state_kernels.sweep(self._memory.words, self._tables, index, self.watermark)
+        self._counters[k.C_PURGED] += held - self._states[index, k.N_COUNT]
 
     def _resize(self, index: int, capacity: int) -> None:
         """Move a state to regions of another size."""

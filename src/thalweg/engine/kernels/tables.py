@@ -79,7 +79,8 @@ FETCH, OPEN, SCAN, ACT, JUDGE, ASK = range(6)
 C_TUPLES, C_PROBES, C_CANDIDATES, C_STORED, C_COMPLETIONS, C_RESULTS, C_FINISHED = range(7)
 # Of the above, what was done in frames that complete keys.
 C_COMPLETING_PROBES, C_COMPLETING_CANDIDATES, C_COMPLETING_STORED = range(7, 10)
-COUNTERS = 10
+C_PURGED = 10
+COUNTERS = 11
 
 
 class Tables(NamedTuple):

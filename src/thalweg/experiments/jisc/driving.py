@@ -26,7 +26,7 @@ STAIRS_JISC = "stairs_jisc"
 AT_ONCE = 1 << 14
 """Tuples handed over at once."""
 
-_COUNTS = ("probes", "candidates", "stored", "completions", "checked", "duplicates")
+_COUNTS = ("probes", "candidates", "stored", "purged", "completions", "checked", "duplicates")
 """What is shown of the work."""
 
 Result = TypeVar("Result")
