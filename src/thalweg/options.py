@@ -159,8 +159,9 @@ class Options:
             for it, so that the output never stalls. ``"moving_state"``: all of it at once, before the next tuple.
             ``"parallel_track"``: both plans run until the old one has nothing of its own to say. Eddies send every
             tuple its own way: ``"cacq"`` keeps no states, ``"stairs"`` and ``"stairs_jisc"`` those of the plan, and
-            compute what a new one lacks at once or on demand. The answer is the
-            same. Two more are for study: ``"parallel_track_printed"``, and ``"jisc_printed"``, which loses results.
+            compute what a new one lacks at once or on demand. The answer is the same. Two more are for study:
+            ``"parallel_track_printed"``, and ``"jisc_printed"``, which loses results. A set difference keeps nothing
+            that a change of plan would have to move.
         memory_limit: what windows and states may take, as bytes or text (``"64 MB"``); on Spark, of all buckets
             together. Windows take what they need; of states, keys that nothing asks for go first, and are computed
             again when something does. None: as much as they need. Only with the migration ``"jisc"``.
