@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from thalweg.experiments import EXPERIMENTS, jisc
 from thalweg.experiments.experiment import Document
 from thalweg.experiments.jisc import driving, figures, memory, no_stall
 from thalweg.experiments.jisc.driving import JISC, MOVING_STATE, Drive
-from thalweg.experiments.jisc.sizes import Adapting, FirstOutput, Limited, Normal, NoStall, Often, Sizes, Stage
+from thalweg.experiments.jisc.sizes import Adapting, FirstOutput, Limited, Normal, NoStall, Often, OnSpark, Sizes, Stage
 from thalweg.experiments.jisc.workloads import Uniform, all_incomplete, one_incomplete, pipeline
 from thalweg.plan.transition import classify
 
@@ -150,3 +151,21 @@ def test_nested_loops_answer_as_hash_joins_do() -> None:
         tuples = workload.tuples(np.random.default_rng(4), 3 * workload.turn)
         found.append(Drive(JISC, workload, pipeline(range(4)), tuples).to(3 * workload.turn).found)
     assert found[0] == found[1]
+
+
+def test_adapting_on_spark() -> None:
+    if "THALWEG_SOAK" not in os.environ:
+        pytest.skip("measuring takes minutes: make soak")
+    from thalweg.experiments.jisc import on_spark
+
+    sizes = OnSpark((4,), combinations=4.0, phases=2, phase_triggers=3, trigger_tuples=4_000, steady_rounds=1)
+    rows, claims = on_spark.drifting_on_spark(sizes, lambda text: None)
+    assert [row["contender"] for row in rows if "contender" in row] == [
+        "adaptive",
+        "the initial plan",
+        "the plan of phase 2",
+    ]
+    assert len({row["results"] for row in rows if "results" in row}) == 1
+    steady, more = on_spark.stationary_on_spark(sizes, lambda text: None)
+    assert [row["contender"] for row in steady] == ["adaptive", "the initial plan"]
+    assert [claim["bar"] for claim in claims + more] == [">= 2", "<= 1.05"]

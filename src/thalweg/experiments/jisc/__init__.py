@@ -72,6 +72,7 @@ def measure(scale: Scale, sizes: Sizes, report: Report) -> Document:
 
 def _on_spark(sizes: Sizes, report: Report) -> Iterator[tuple[str, Callable[[], tuple[list[Row], list[Claim]]]]]:
     if sizes.on_spark is not None:
-        from thalweg.experiments.jisc.on_spark import drifting_on_spark
+        from thalweg.experiments.jisc.on_spark import drifting_on_spark, stationary_on_spark
 
         yield "drifting streams on Spark", partial(drifting_on_spark, sizes.on_spark, report)
+        yield "stationary streams on Spark", partial(stationary_on_spark, sizes.on_spark, report)

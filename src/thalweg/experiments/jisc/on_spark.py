@@ -1,8 +1,9 @@
-"""The drifting streams again on Spark, where every bucket decides for itself."""
+"""The drifting and the stationary streams again on Spark, where every bucket decides for itself."""
 
 from __future__ import annotations
 
 import os
+import statistics
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +14,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from thalweg.experiments import machine
-from thalweg.experiments.experiment import Claim, Report, Row, at_least, rounded
+from thalweg.experiments.experiment import Claim, Report, Row, at_least, at_most, rounded
 from thalweg.experiments.jisc.adaptivity import ADAPTIVE, INITIAL, Star, against_static, contenders_of
 from thalweg.experiments.jisc.sizes import SEED, OnSpark
 from thalweg.experiments.micro_batches import WARM_UP, Run, check_results, run
@@ -22,7 +23,8 @@ from thalweg.replayer import run as replayed
 from thalweg.spark.app import App
 from thalweg.spark.session import local_session
 
-PART = "adaptivity: drifting streams on Spark"
+DRIFTING = "adaptivity: drifting streams on Spark"
+STEADY = "adaptivity: stationary streams on Spark"
 
 _LONG_AGO = 1_000_000_000
 """Seconds since 1970: files are taken in the order of their ages."""
@@ -31,30 +33,70 @@ _LONG_AGO = 1_000_000_000
 def drifting_on_spark(sizes: OnSpark, report: Report) -> tuple[list[Row], list[Claim]]:
     """The adaptive plan against those that stay what they are.
 
-    Wrong orders are dearer here, since a good part of a trigger is Spark's own. One run that is not counted comes
-    first: Java is slower until it has compiled what runs often.
+    Wrong orders are dearer here, since a good part of a trigger is Spark's own.
     """
-    report("starting Spark")
+    rows: list[Row] = []
+    gains = []
+    for streams in sizes.streams:
+        star = Star(streams, sizes.combinations)
+        runs = _side_by_side(
+            star, sizes, sizes.phases, contenders_of(star, sizes.phases, _seconds(star, sizes)), report
+        )
+        took = {name: sum(trigger.seconds for trigger in found[0].steady) for name, found in runs.items()}
+        rows += [_row(DRIFTING, name, star, found[0]) for name, found in runs.items()]
+        rows += against_static(DRIFTING, star, took)
+        gains.append(took[INITIAL] / took[ADAPTIVE])
+    claim = at_least("drifting streams on Spark: adaptive / the initial plan, rows/s", min(gains), 2)
+    return sorted(rows, key=lambda row: str(row["part"])), [claim]
+
+
+def stationary_on_spark(sizes: OnSpark, report: Report) -> tuple[list[Row], list[Claim]]:
+    """Nothing to adapt to: the adaptive plan against the one that it begins with, which is the best."""
+    rows: list[Row] = []
+    behind = []
+    for streams in sizes.streams:
+        star = Star(streams, sizes.combinations)
+        contenders = contenders_of(star, 1, _seconds(star, sizes))
+        runs = _side_by_side(star, sizes, 1, contenders, report, sizes.steady_rounds)
+        best = {name: min(found, key=_trigger_seconds) for name, found in runs.items()}
+        rows += [_row(STEADY, name, star, found) for name, found in best.items()]
+        behind.append(_trigger_seconds(best[ADAPTIVE]) / _trigger_seconds(best[INITIAL]))
+    bar = "stationary streams on Spark: adaptive / the best static plan, time per trigger"
+    return rows, [at_most(bar, max(behind), 1.05)]
+
+
+def _seconds(star: Star, sizes: OnSpark) -> float:
+    """How long a phase lasts, in event time."""
+    return sizes.phase_triggers * sizes.trigger_tuples / star.rate
+
+
+def _trigger_seconds(found: Run) -> float:
+    return statistics.median(trigger.seconds for trigger in found.steady)
+
+
+def _side_by_side(
+    star: Star, sizes: OnSpark, phases: int, contenders: Mapping[str, Options], report: Report, rounds: int = 1
+) -> dict[str, list[Run]]:
+    """Let contenders take turns.
+
+    One run that is not counted comes first: Java is slower until it has compiled what runs often.
+    """
+    what = f"{'drifting' if phases > 1 else 'stationary'} on Spark, {star.streams} streams"
+    report(f"{what}: Spark starts, Java warms up")
     spark = local_session(machine.cores())
-    star = Star(sizes.streams, sizes.combinations)
-    seconds = sizes.phase_triggers * sizes.trigger_tuples / star.rate
-    tables = star.tables(np.random.default_rng(SEED), sizes.phases, seconds)
+    tables = star.tables(np.random.default_rng(SEED), phases, _seconds(star, sizes))
     results = replayed(star.cql, tables).summary.results
-    runs: dict[str, Run] = {}
+    runs: dict[str, list[Run]] = {name: [] for name in contenders}
     with tempfile.TemporaryDirectory(prefix="thalweg-bench-") as scratch:
         files = Path(scratch, "files")
-        _write(files, tables, sizes.phases * sizes.phase_triggers)
-        contenders = contenders_of(star, sizes.phases, seconds)
-        report("drifting on Spark: Java warms up")
+        _write(files, tables, phases * sizes.phase_triggers)
         _run(spark, star, tables, files, Path(scratch, "warm-up"), contenders[ADAPTIVE])
-        for number, (name, options) in enumerate(contenders.items()):
-            report(f"drifting on Spark: {name}")
-            runs[name] = _run(spark, star, tables, files, Path(scratch, str(number)), options)
-            check_results(name, runs[name], results)
-    took = {name: sum(trigger.seconds for trigger in found.steady) for name, found in runs.items()}
-    rows = [_row(name, star, found) for name, found in runs.items()] + against_static(PART, star, took)
-    gain = took[INITIAL] / took[ADAPTIVE]
-    return rows, [at_least("drifting streams on Spark: adaptive / the initial plan, rows/s", gain, 2)]
+        for turn in range(rounds):
+            for number, (name, options) in enumerate(contenders.items()):
+                report(f"{what}: {name}, {turn + 1} of {rounds}")
+                runs[name].append(_run(spark, star, tables, files, Path(scratch, f"{turn}-{number}"), options))
+                check_results(name, runs[name][-1], results)
+    return runs
 
 
 def _write(directory: Path, tables: Mapping[str, pa.Table], triggers: int) -> None:
@@ -82,10 +124,10 @@ def _run(
     return run(answer, lambda progress: app.metrics(progress=progress), scratch / "checkpoint", "noop")
 
 
-def _row(name: str, star: Star, found: Run) -> Row:
+def _row(part: str, name: str, star: Star, found: Run) -> Row:
     seconds = sum(trigger.seconds for trigger in found.steady)
     return {
-        "part": PART,
+        "part": part,
         "contender": name,
         "streams": star.streams,
         "tuples": sum(trigger.rows for trigger in found.triggers),

@@ -106,13 +106,14 @@ class Adapting:
 
 @dataclass(frozen=True, slots=True)
 class OnSpark:
-    """The drifting join of so many streams on Spark: ``phase_triggers`` of ``trigger_tuples`` in each phase."""
+    """Joins of so many streams on Spark: ``phase_triggers`` of ``trigger_tuples`` in each phase."""
 
-    streams: int
+    streams: tuple[int, ...]
     combinations: float
     phases: int
     phase_triggers: int
     trigger_tuples: int
+    steady_rounds: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +155,7 @@ SIZES: dict[Scale, Sizes] = {
         adapting=Adapting(
             streams=(4, 6, 8), phases=3, phase_seconds=40.0, steady_seconds=60.0, rounds=1, steady_rounds=12
         ),
-        on_spark=OnSpark(streams=4, combinations=400.0, phases=3, phase_triggers=8, trigger_tuples=150_000),
+        on_spark=OnSpark((4,), combinations=400.0, phases=3, phase_triggers=8, trigger_tuples=150_000, steady_rounds=4),
     ),
     "paper": Sizes(
         stage=Stage(joins=(4, 8, 12, 16, 20), window=10_000, warm_turns=4, rounds=9, slow_rounds=1),
@@ -180,6 +181,8 @@ SIZES: dict[Scale, Sizes] = {
         adapting=Adapting(
             streams=(4, 6, 8), phases=6, phase_seconds=60.0, steady_seconds=240.0, rounds=1, steady_rounds=5
         ),
-        on_spark=OnSpark(streams=6, combinations=400.0, phases=4, phase_triggers=12, trigger_tuples=400_000),
+        on_spark=OnSpark(
+            (4, 6, 8), combinations=400.0, phases=3, phase_triggers=8, trigger_tuples=400_000, steady_rounds=4
+        ),
     ),
 }
