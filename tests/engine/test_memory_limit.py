@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import random
+import sys
+from pathlib import Path
 
 import pytest
 
 from tests.engine.rstu import Feeder, pipeline, rstu, some_events
 from thalweg.engine.join import JoinEngine
 from thalweg.engine.kernels.tables import INCOMPLETE, N_COMPLETE
+from thalweg.engine.memory import Memory
 
 PLANS = ["((R S) T) U", "((S T) R) U", "(R U) (S T)"]
 
@@ -97,3 +100,24 @@ def test_a_key_that_is_being_completed_when_memory_runs_out_is_stored_once(monke
         assert sum(feeder.results.values()) == len(feeder.results) == 2 * 12 * 15, limit
         evicted += bool((engine._states[:, N_COMPLETE] == INCOMPLETE).any())
     assert 0 < evicted < 36
+
+
+@pytest.mark.parametrize("mapped", [False, True], ids=["heap", "mapped"])
+def test_the_pages_of_what_was_left_are_given_back_and_no_others(mapped: bool, tmp_path: Path) -> None:
+    memory = Memory()
+    memory.is_frugal = True
+    if mapped:
+        memory.keep_in(tmp_path)
+    size = 3 * 4096 + 8  # no whole number of pages: neighbours share some
+    before, left, after = (memory.allocate(size, fill) for fill in (1, 2, 3))
+    for start, fill in ((before, 1), (left, 2), (after, 3)):
+        memory.words[start : start + size] = fill
+    memory.free(left, size)
+    assert memory.reserved == 2 * size
+    assert (memory.words[before : before + size] == 1).all()
+    assert (memory.words[after : after + size] == 3).all()
+    if sys.platform == "linux" and not mapped:  # not every file system takes pages back
+        assert (memory.words[left + 512 : left + size - 512] == 0).all()
+    assert memory.allocate(size, 7) == left
+    assert (memory.words[left : left + size] == 7).all()
+    assert memory.reserved == 3 * size

@@ -128,6 +128,7 @@ class JoinEngine(KeptStates):
         self._timed = timed
         self._completion = completion
         self._limit = memory_limit
+        self._memory.is_frugal = memory_limit is not None
         self._production = Feedback.of(production)
         self._unchanging = frozenset(i for i, ref in enumerate(query.streams) if ref.is_static)
         self._nested_loops = nested_loops
@@ -318,6 +319,11 @@ class JoinEngine(KeptStates):
         """The memory of windows, states, and what feedback remembers."""
         return 8 * self._words_used()
 
+    @property
+    def bytes_reserved(self) -> int:
+        """The same with what stores have left for others of their size to take, unless the system has it meanwhile."""
+        return 8 * self._memory.reserved
+
     # -- Plans --------------------------------------------------------------------------
 
     def transition(self, plan: Plan, rank: Rank | None = None) -> None:
@@ -439,6 +445,7 @@ class JoinEngine(KeptStates):
         """
         self._build_tables()
         self._straight = self._is_straight()
+        self._memory.is_frugal = self._limit is not None
 
     def _is_straight(self) -> bool:
         return bool(
@@ -739,7 +746,7 @@ class JoinEngine(KeptStates):
         return windows + sum(map(self._state_words, range(len(self._nodes))))
 
     def _may_grow(self, words: int) -> bool:
-        return self._limit is None or 8 * (self._words_used() + words) <= self._limit
+        return self._limit is None or 8 * (self._memory.reserved + words) <= self._limit
 
     def _keep_within_limit(self) -> None:
         """Make the largest states smaller while they take more than the windows leave."""

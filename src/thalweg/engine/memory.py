@@ -30,6 +30,10 @@ _SMALL = 1 << 22
 """Bytes in pages of the usual size: a small join is not to take up large ones."""
 
 
+_WORTH_RETURNING = 1 << 11
+"""Words of a few pages: to ask for them again costs more than they are worth if they are fewer."""
+
+
 class Arena(Protocol):
     """Words that are 0 until they are written, and can become more."""
 
@@ -37,6 +41,9 @@ class Arena(Protocol):
 
     def grow(self, count: int) -> None:
         """Have at least ``count`` words; those that are there keep their values."""
+
+    def give_back(self, start: int, count: int) -> None:
+        """Let the system have the pages of some words, if it takes them; what the words hold is lost."""
 
 
 class HeapArena:
@@ -47,7 +54,8 @@ class HeapArena:
     """
 
     def __init__(self, count: int) -> None:
-        self._reserved = _reserved_words()
+        self._region = _reserved_region()
+        self._reserved = np.frombuffer(b"" if self._region is None else self._region, np.int64)
         self.words: Int64s = self._reserved[:count]
         self.grow(count)
 
@@ -59,19 +67,31 @@ class HeapArena:
         grown[: len(self.words)] = self.words
         self.words = grown
 
+    def give_back(self, start: int, count: int) -> None:
+        if self._region is not None and len(self.words) <= len(self._reserved):
+            _give_back(self._region, mmap.MADV_DONTNEED, start, count)
 
-def _reserved_words() -> Int64s:
+
+def _give_back(region: mmap.mmap, advice: int, start: int, count: int) -> None:
+    """Of some words, the pages that nothing else is on."""
+    first, end = -(-8 * start // mmap.PAGESIZE), 8 * (start + count) // mmap.PAGESIZE
+    if first < end:
+        with suppress(OSError):  # then they stay: not every file system can
+            region.madvise(advice, first * mmap.PAGESIZE, (end - first) * mmap.PAGESIZE)
+
+
+def _reserved_region() -> mmap.mmap | None:
     """Zeros without pages, as many as the machine has memory for; none where the system does not give any away."""
     if sys.platform != "linux":
-        return np.zeros(0, np.int64)
+        return None
     size = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     try:
         region = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE)
     except OSError:  # addresses, or promises of memory, are limited
-        return np.zeros(0, np.int64)
+        return None
     with suppress(OSError):  # a hint: as numpy does for large arrays, and for those alone
         region.madvise(mmap.MADV_HUGEPAGE, _SMALL, size - _SMALL)
-    return np.frombuffer(region, np.int64)
+    return region
 
 
 class MappedArena:
@@ -95,10 +115,15 @@ class MappedArena:
             if size == self.words.nbytes:
                 return
             os.truncate(descriptor, size)
+            self._region = mmap.mmap(descriptor, size)
             # A view of the mapping, not numpy's memmap: for that, numba would compile every kernel again.
-            self.words = np.frombuffer(mmap.mmap(descriptor, size), np.int64)
+            self.words = np.frombuffer(self._region, np.int64)
         finally:
             os.close(descriptor)
+
+    def give_back(self, start: int, count: int) -> None:
+        if sys.platform == "linux":
+            _give_back(self._region, mmap.MADV_REMOVE, start, count)
 
 
 class Memory:
@@ -109,6 +134,9 @@ class Memory:
 
     __image__: ClassVar = ("_used", "_free", "_file")
 
+    is_frugal = False
+    """Whether the pages of regions that wait to serve again are given back meanwhile."""
+
     def __init__(self, words: int = 1 << 12) -> None:
         self._arena: Arena = HeapArena(words)
         self._used = 0
@@ -117,6 +145,15 @@ class Memory:
     @property
     def words(self) -> Int64s:
         return self._arena.words
+
+    @property
+    def reserved(self) -> int:
+        """Words of all regions; those that wait to serve again are among them, if they keep their pages."""
+        waiting = sum(size * len(starts) for size, starts in self._free.items() if self._is_returned(size))
+        return self._used - waiting
+
+    def _is_returned(self, size: int) -> bool:
+        return self.is_frugal and size >= _WORTH_RETURNING
 
     @property
     def floats(self) -> Float64s:
@@ -140,6 +177,8 @@ class Memory:
 
     def free(self, start: int, size: int) -> None:
         self._free.setdefault(size, []).append(start)
+        if self._is_returned(size):
+            self._arena.give_back(start, size)
 
     def keep_in(self, directory: Path) -> None:
         """Live in a file of this directory from now on; free if it already does."""

@@ -7,8 +7,11 @@ absent will be asked for.
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 
+from thalweg.engine.join import JoinEngine
 from thalweg.experiments.experiment import Claim, Report, Row, at_most, rounded
 from thalweg.experiments.jisc.driving import JISC, Drive
 from thalweg.experiments.jisc.sizes import SEED, Limited
@@ -30,19 +33,21 @@ def throughput_within_limits(sizes: Limited, report: Report) -> tuple[list[Row],
     def drive(limit: int | None) -> Drive:
         return Drive(JISC, workload, pipeline(range(workload.streams)), tuples, memory_limit=limit)
 
-    def peak(limit: int | None) -> tuple[int, int]:
-        """The most bytes that windows and states took together, and what windows took then."""
-        looks = []
+    def peak(limit: int | None) -> tuple[int, int, int]:
+        """The most bytes that windows and states took together, what windows took then, and the most reserved."""
+        looks, reserved = [], 0
         watched = drive(limit)
+        engine = cast("JoinEngine", watched.joiner)
         while watched.position < start + sizes.tuples:
             watched.to(min(watched.position + _GLANCE, start + sizes.tuples))
-            stores = watched.joiner.sizes()
+            reserved = max(reserved, engine.bytes_reserved)
+            stores = engine.sizes()
             windows = sum(store.bytes for store in stores if len(store.node) == 1)
             looks.append((sum(store.bytes for store in stores), windows))
-        return max(looks)
+        return *max(looks), reserved
 
     report("memory limit: how much is taken without one")
-    most, windows = peak(None)
+    most, windows, reserved = peak(None)
     limits: dict[str, int | None] = {UNLIMITED: None}
     limits |= {f"{share:.0%}": round(share * most) for share in sizes.shares}
 
@@ -56,8 +61,8 @@ def throughput_within_limits(sizes: Limited, report: Report) -> tuple[list[Row],
     over = []
     for name, limit in limits.items():
         report(f"memory limit: how much is taken, {name}")
-        taken, _ = (most, windows) if limit is None else peak(limit)
-        over.append(0.0 if limit is None else taken / limit)
+        taken, _, held = (most, windows, reserved) if limit is None else peak(limit)
+        over.append(0.0 if limit is None else held / limit)
         rows.append(
             {
                 "part": PART,
@@ -67,9 +72,10 @@ def throughput_within_limits(sizes: Limited, report: Report) -> tuple[list[Row],
                 "limit_bytes": limit,
                 "peak_bytes": taken,
                 "windows_bytes": windows,
+                "reserved_bytes": held,
                 "tuples": sizes.tuples,
                 **laps[name].columns(sizes.tuples),
                 "times_as_slow": rounded(laps[name].median / laps[UNLIMITED].median),
             }
         )
-    return rows, [at_most("memory limit: the most that was taken / the limit", max(over), 1)]
+    return rows, [at_most("memory limit: the most that was reserved / the limit", max(over), 1)]
