@@ -31,12 +31,12 @@ def test_a_state_remembers_how_it_began() -> None:
 
 def test_the_course_of_a_long_completion_is_thinned() -> None:
     history = History("AB")
-    history.begin(0, "(A B) C keeping A⋈B", "chosen for the first rows", watermark=17)
+    history.begin(0, "(A B) C keeping A⋈B", "chosen for the first rows", time=17)
     for keys in range(1000):
         history.update(10, [state(keys, keys)])
     [period] = history.periods
     [progress] = period.states
-    assert period.watermark == 17
+    assert period.time == 17
     assert 4 <= len(progress.course) <= 8
     assert progress.course == sorted(progress.course)
     assert (progress.course[0], progress.course[-1]) == ([10, 0], [10_000, 999])

@@ -143,7 +143,7 @@ HISTORY = [
                 "plan": "(A B) C",
                 "reason": "chosen for the first rows",
                 "states": [],
-                "watermark": None,
+                "time": None,
             },
             {
                 "batch": 7,
@@ -160,7 +160,7 @@ HISTORY = [
                         "course": [[91_000, 0], [95_000, 300]],
                     }
                 ],
-                "watermark": 1_714_564_800_250_000,
+                "time": 1_714_564_800_250_000,
             },
         ],
         "decisions": [

@@ -28,6 +28,7 @@ from thalweg.cql.query import (
 from thalweg.engine.encoding import mix
 from thalweg.engine.join import JoinEngine
 from thalweg.engine.layout import layouts
+from thalweg.engine.memory import Memory
 from thalweg.engine.migration import Joiner, open_joiner
 from thalweg.options import Feedback, Migration, Production
 from thalweg.plan.tree import Join, Leaf, LinearPlan, Plan, Tree, TreePlan, state_nodes
@@ -210,6 +211,17 @@ def random_production(rng: random.Random) -> Production | Feedback:
     )
 
 
+def poison_what_is_freed(patch: pytest.MonkeyPatch) -> None:
+    """Whoever reads a region that was given up finds nonsense."""
+    free = Memory.free
+
+    def freed(memory: Memory, start: int, size: int) -> None:
+        memory.words[start : start + size] = 0x5A5A5A5A
+        free(memory, start, size)
+
+    patch.setattr(Memory, "free", freed)
+
+
 def make_curious(patch: pytest.MonkeyPatch, rng: random.Random) -> None:
     """Let the engine look often whether states have become complete, or between any two stretches."""
     patch.setattr("thalweg.engine.join._PAUSE", 3)
@@ -285,6 +297,7 @@ def test_any_plan_and_any_changes_give_the_naive_answer(small: bool, seed: int) 
             patch.setattr("thalweg.engine.join._FIRST_CAPACITY", 2)
             patch.setattr("thalweg.engine.join._SPARE_SLOTS", 1)
             make_curious(patch, rng)
+            poison_what_is_freed(patch)
             patch.setattr("thalweg.engine.join._OUTPUT_BLOCK", rng.choice([1, 3, 50]))
             patch.setattr("thalweg.engine.join._STRETCH", rng.choice([1, 3, 10]))
             patch.setattr("thalweg.engine.join._FEW_KEYS", rng.choice([0, 1, 16]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import random
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from tests.engine.rstu import Feeder, pipeline, rstu, some_events
 from thalweg.engine.join import JoinEngine
 from thalweg.engine.kernels.tables import INCOMPLETE, N_COMPLETE
-from thalweg.engine.memory import Memory
+from thalweg.engine.memory import HeapArena, MappedArena, Memory
 
 PLANS = ["((R S) T) U", "((S T) R) U", "(R U) (S T)"]
 
@@ -108,7 +109,8 @@ def test_the_pages_of_what_was_left_are_given_back_and_no_others(mapped: bool, t
     memory.is_frugal = True
     if mapped:
         memory.keep_in(tmp_path)
-    size = 3 * 4096 + 8  # no whole number of pages: neighbours share some
+    size = max(HeapArena.least_returned, MappedArena.least_returned) + 8  # no whole pages: neighbours share some
+    page = mmap.PAGESIZE // 8
     before, left, after = (memory.allocate(size, fill) for fill in (1, 2, 3))
     for start, fill in ((before, 1), (left, 2), (after, 3)):
         memory.words[start : start + size] = fill
@@ -117,7 +119,7 @@ def test_the_pages_of_what_was_left_are_given_back_and_no_others(mapped: bool, t
     assert (memory.words[before : before + size] == 1).all()
     assert (memory.words[after : after + size] == 3).all()
     if sys.platform == "linux" and not mapped:  # not every file system takes pages back
-        assert (memory.words[left + 512 : left + size - 512] == 0).all()
+        assert (memory.words[left + page : left + size - page] == 0).all()
     assert memory.allocate(size, 7) == left
     assert (memory.words[left : left + size] == 7).all()
     assert memory.reserved == 3 * size

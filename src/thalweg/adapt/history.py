@@ -40,7 +40,7 @@ class StateProgress:
             self.completed_at = position
         self.entries, self.live_keys = size.tuples, size.live_keys
         if size.live_keys is not None:
-            self.completed_at = None  # want of memory makes keys absent again
+            self.completed_at = None  # want of memory, or a restart, makes keys absent again
             self.course.append([position, size.live_keys])
             if len(self.course) > _COURSE:
                 self.course = [*self.course[:-1:2], self.course[-1]]
@@ -50,7 +50,7 @@ class StateProgress:
 class Period:
     """A stretch under one plan: its first batch, the tuples processed before it, and why it began.
 
-    ``watermark``: the event time by then, in microseconds since 1970, if it was known.
+    ``time``: the event time that was reached, in microseconds since 1970, if there was one.
     """
 
     batch: int
@@ -58,7 +58,7 @@ class Period:
     plan: str
     reason: str
     states: list[StateProgress] = field(default_factory=list)
-    watermark: int | None = None
+    time: int | None = None
 
 
 class History:
@@ -70,10 +70,12 @@ class History:
         self.position = 0
         self.periods: list[Period] = []
 
-    def begin(self, batch: int, plan: str, reason: str, taken: int = 0, watermark: int | None = None) -> None:
+    def begin(self, batch: int, plan: str, reason: str, taken: int = 0, time: int | None = None) -> None:
         """From here on, another plan; ``taken``: so many tuples of the batch were processed before."""
         self.changes += bool(self.periods)
-        self.periods.append(Period(batch, self.position + taken, plan, reason, watermark=watermark))
+        for state in self.periods[-1].states if self.periods else ():
+            state.course = state.course[:1] + state.course[1:][-1:]  # how it began and ended
+        self.periods.append(Period(batch, self.position + taken, plan, reason, time=time))
         del self.periods[:-_PERIODS]
 
     def update(self, tuples: int, sizes: Sequence[StoreSize]) -> None:
@@ -87,7 +89,9 @@ class History:
         for size in sizes:
             if len(size.node) > 1:
                 name = format_node(size.node, self._aliases)
-                state = known.get(name) or StateProgress(name, size.live_keys is None, size.tuples, size.live_keys)
+                state = known.pop(name, None) or StateProgress(
+                    name, size.live_keys is None, size.tuples, size.live_keys
+                )
                 state.seen(max(self.position, period.position), size)
                 period.states.append(state)
 

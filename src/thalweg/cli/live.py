@@ -58,7 +58,7 @@ def print_live(console: Console, known: Mapping[str, Any]) -> None:
         console.print(f"bucket {bucket['bucket']}: {counted(bucket['changes'], 'plan change')}")
         periods = grid("from batch", "from tuple", "event time", "plan", "why", right={"from batch", "from tuple"})
         for period in bucket["periods"]:
-            since = time_text(period["watermark"])
+            since = time_text(period.get("time"))
             periods.add_row(f"{period['batch']:,}", f"{period['position']:,}", since, period["plan"], period["reason"])
         show(console, periods)
         states = bucket["periods"][-1]["states"] if bucket["periods"] else []
@@ -70,7 +70,7 @@ def print_live(console: Console, known: Mapping[str, Any]) -> None:
                 began = "complete" if state["complete_at_start"] else "incomplete"
                 table.add_row(state["state"], began, f"{state['entries']:,}", live, _course(state))
             show(console, table)
-        decisions = [Decision.from_json(each) for each in bucket["decisions"]]
+        decisions = [Decision.from_json(each) for each in bucket.get("decisions", ())]
         if decisions:
             console.print()
             gains = "gain predicted", "observed"
@@ -95,8 +95,8 @@ def _course(state: Mapping[str, Any]) -> str:
     >>> _course({"course": [[100, 0], [150, 7], [900, 7]], "completed_at": 1200})
     '0 keys at tuple 100, 7 at 150, 7 at 900, all at 1,200'
     """
-    points = [(position, f"{live:,}") for position, live in state["course"]]
-    if state["completed_at"] is not None:
+    points = [(position, f"{live:,}") for position, live in state.get("course", ())]
+    if state.get("completed_at") is not None:
         points.append((state["completed_at"], "all"))
     told = [
         f"{live}{'' if number else ' keys'} at {'' if number else 'tuple '}{position:,}"

@@ -445,7 +445,6 @@ class JoinEngine(KeptStates):
         """
         self._build_tables()
         self._straight = self._is_straight()
-        self._memory.is_frugal = self._limit is not None
 
     def _is_straight(self) -> bool:
         return bool(
@@ -746,7 +745,7 @@ class JoinEngine(KeptStates):
         return windows + sum(map(self._state_words, range(len(self._nodes))))
 
     def _may_grow(self, words: int) -> bool:
-        return self._limit is None or 8 * (self._memory.reserved + words) <= self._limit
+        return self._limit is None or 8 * (self._words_used() + words) <= self._limit
 
     def _keep_within_limit(self) -> None:
         """Make the largest states smaller while they take more than the windows leave."""

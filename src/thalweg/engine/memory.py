@@ -30,10 +30,6 @@ _SMALL = 1 << 22
 """Bytes in pages of the usual size: a small join is not to take up large ones."""
 
 
-_WORTH_RETURNING = 1 << 11
-"""Words of a few pages: to ask for them again costs more than they are worth if they are fewer."""
-
-
 class Arena(Protocol):
     """Words that are 0 until they are written, and can become more."""
 
@@ -41,6 +37,9 @@ class Arena(Protocol):
 
     def grow(self, count: int) -> None:
         """Have at least ``count`` words; those that are there keep their values."""
+
+    least_returned: int
+    """Words of a region that is worth giving back."""
 
     def give_back(self, start: int, count: int) -> None:
         """Let the system have the pages of some words, if it takes them; what the words hold is lost."""
@@ -52,6 +51,8 @@ class HeapArena:
     Addresses are reserved for as much as the machine has, where it lets us; so growing copies nothing, and a join does
     not stall, whatever its windows hold, because something needs room. What nobody has written takes up nothing.
     """
+
+    least_returned = 4 * mmap.PAGESIZE // 8
 
     def __init__(self, count: int) -> None:
         self._region = _reserved_region()
@@ -100,6 +101,8 @@ class MappedArena:
     Growing extends the file and maps it anew: nothing is copied, and words that nobody has written take up
     no space on disk. A file never shrinks, so that a process that maps it cannot lose what it looks at.
     """
+
+    least_returned = 1 << 17  # some file systems write what they are to forget
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -153,7 +156,7 @@ class Memory:
         return self._used - waiting
 
     def _is_returned(self, size: int) -> bool:
-        return self.is_frugal and size >= _WORTH_RETURNING
+        return self.is_frugal and size >= self._arena.least_returned
 
     @property
     def floats(self) -> Float64s:
@@ -188,6 +191,10 @@ class Memory:
         mapped.grow(len(self.words))
         mapped.words[: self._used] = self.words[: self._used]
         self._arena = mapped
+        for size, starts in self._free.items():
+            if self._is_returned(size):
+                for start in starts:
+                    mapped.give_back(start, size)
 
     @property
     def _file(self) -> Path | None:

@@ -290,8 +290,8 @@ class Resident:
     def _begin_period(self, reason: str, taken: int = 0) -> None:
         """Another plan runs from now on, after so many tuples of the batch: write it down."""
         if self._plan is not None:
-            label, watermark = plan_label(self._plan, self.spec.query.aliases), self._marks.watermark
-            self._history.begin(self._batch, label, reason, taken, None if watermark == NEVER else watermark)
+            label, now = plan_label(self._plan, self.spec.query.aliases), self.bucket.glimpse(0).time
+            self._history.begin(self._batch, label, reason, taken, None if now == NEVER else now)
             self._history.update(0, self.bucket.sizes())
 
     def _beginning(self, stream: int, table: pa.Table | None) -> tuple[pa.Table, Int64s, int]:
