@@ -10,10 +10,10 @@ import pytest
 
 from tests.cli.conftest import Invoke
 from thalweg.errors import InputError
-from thalweg.experiments import EXPERIMENTS, Document, Experiment, Report, Scale
+from thalweg.experiments import EXPERIMENTS, Document, Experiment, Keep, Report, Scale
 
 
-def measured(scale: Scale, report: Report) -> Document:
+def measured(scale: Scale, report: Report, keep: Keep) -> Document:
     report("counting sheep")
     return {
         "bench": "sheep",
@@ -29,8 +29,13 @@ def drawn(document: Document, directory: Path) -> list[Path]:
     return [directory / "sheep.png"]
 
 
-def failing(scale: Scale, report: Report) -> Document:
+def failing(scale: Scale, report: Report, keep: Keep) -> Document:
     raise InputError("no sheep")
+
+
+def interrupted(scale: Scale, report: Report, keep: Keep) -> Document:
+    keep(measured(scale, report, keep))
+    raise InputError("the second sheep ran away")
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +59,7 @@ def test_a_run_shows_rows_and_claims_and_writes_json(thalweg: Invoke, tmp_path: 
     assert "sheep (paper)" in result.stdout
     assert re.search(r"^ *black +12.5$", result.stdout, re.MULTILINE)
     assert re.search(r"^ *sheep are fast +12.5 +>= 100 +no$", result.stdout, re.MULTILINE)
-    assert json.loads(file.read_text()) == measured("paper", lambda _: None)
+    assert json.loads(file.read_text()) == measured("paper", lambda _: None, lambda _: None)
     assert [path.name for path in file.parent.iterdir()] == ["sheep.json"]
 
 
@@ -65,6 +70,15 @@ def test_quick_is_the_default(thalweg: Invoke) -> None:
 def test_an_experiment_that_fails(thalweg: Invoke) -> None:
     result = thalweg("bench", "wolf")
     assert (result.exit_code, result.stdout, result.stderr) == (1, "", "error: no sheep\n")
+
+
+def test_what_was_measured_before_a_failure_is_kept(
+    thalweg: Invoke, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(EXPERIMENTS, "lamb", Experiment("lamb", "how fast lambs are", interrupted))
+    result = thalweg("bench", "lamb", "--json", tmp_path / "lamb.json")
+    assert result.exit_code == 1
+    assert json.loads((tmp_path / "lamb.json").read_text())["rows"] != []
 
 
 def test_a_file_that_cannot_be_written(thalweg: Invoke, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def test_the_registry_runs_the_module_of_that_name(monkeypatch: pytest.MonkeyPat
     module = importlib.import_module("thalweg.experiments.engine")
     monkeypatch.setattr(module, "run", lambda scale, report: (scale, report("now")))
     told: list[str] = []
-    assert EXPERIMENTS["engine"].run("quick", told.append) == ("quick", None)
+    assert EXPERIMENTS["engine"].run("quick", told.append, lambda _: None) == ("quick", None)
     assert told == ["now"]
 
 

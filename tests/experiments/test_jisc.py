@@ -31,7 +31,11 @@ SMALL = Sizes(
 
 @pytest.fixture(scope="module")
 def document() -> Document:
-    return jisc.measure("quick", SMALL, lambda text: None)
+    kept: list[int] = []
+    document = jisc.measure("quick", SMALL, lambda text: None, lambda sofar: kept.append(len(sofar["rows"])))
+    assert kept == sorted(set(kept)), "after every part there is more"
+    assert kept[-1] == len(document["rows"])
+    return document
 
 
 def test_the_document_has_the_agreed_fields_and_is_json(document: Document) -> None:

@@ -17,6 +17,8 @@ from thalweg.cli.failures import failures
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from thalweg.experiments import Document
+
 
 def bench(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="The experiment; without it, list them.")] = None,
@@ -25,7 +27,7 @@ def bench(
         typer.Option(help="quick: minutes; paper: the sizes of the papers, which may take hours."),
     ] = ScaleChoice.QUICK,
     json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Also write what was measured as JSON.")
+        Path | None, typer.Option("--json", metavar="FILE", help="Also write what was measured as JSON, part by part.")
     ] = None,
     plots: Annotated[
         Path | None,
@@ -64,12 +66,16 @@ def bench(
             check_place(json_file)  # minutes of measuring should not end at a typing error
         if plots is not None:
             _check_plots(plots)
+
+        def keep(document: Document) -> None:
+            if json_file is not None:
+                with atomically(json_file) as partial:
+                    partial.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+
         with activity(lines=True) as report:
-            document = experiment.run(scale.value, report)
+            document = experiment.run(scale.value, report, keep)
+        keep(document)
         show(output(), render(document))
-        if json_file is not None:
-            with atomically(json_file) as partial:
-                partial.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
         if plots is not None and experiment.plot is not None:
             experiment.plot(document, plots)
 

@@ -14,16 +14,20 @@ from __future__ import annotations
 from importlib import import_module
 from pathlib import Path
 
-from thalweg.experiments.experiment import Document, Experiment, Report, Scale
+from thalweg.experiments.experiment import Document, Experiment, Keep, Report, Scale
 
-__all__ = ["EXPERIMENTS", "Document", "Experiment", "Report", "Scale"]
+__all__ = ["EXPERIMENTS", "Document", "Experiment", "Keep", "Report", "Scale"]
 
 
-def _experiment(name: str, summary: str, *, plots: bool = False) -> Experiment:
-    """The experiment of a module with ``run(scale, report)`` and, if there are plots, ``plot(document, directory)``."""
+def _experiment(name: str, summary: str, *, parts: bool = False, plots: bool = False) -> Experiment:
+    """The experiment of a module with ``run(scale, report)`` and, if there are plots, ``plot(document, directory)``.
 
-    def run(scale: Scale, report: Report) -> Document:
-        document: Document = import_module(f"{__name__}.{name}").run(scale, report)
+    One in parts has ``run(scale, report, keep)``.
+    """
+
+    def run(scale: Scale, report: Report, keep: Keep) -> Document:
+        measure = import_module(f"{__name__}.{name}").run
+        document: Document = measure(scale, report, keep) if parts else measure(scale, report)
         return document
 
     def plot(document: Document, directory: Path) -> list[Path]:
@@ -39,7 +43,10 @@ EXPERIMENTS: dict[str, Experiment] = {
         _experiment("engine", "the engine against DuckDB, a bare M-Join kernel and its own plain-Python twin"),
         _experiment("spark", "thalweg on Spark against Spark's own chained joins, and the floor that Spark sets"),
         _experiment(
-            "jisc", "JISC's figures 7 to 12: changes of plan against their rivals; what adapting is worth", plots=True
+            "jisc",
+            "JISC's figures 7 to 12: changes of plan against their rivals; what adapting is worth",
+            parts=True,
+            plots=True,
         ),
         _experiment(
             "jit", "JIT's figures 10 to 17: intermediate results that are asked for, against all of them", plots=True

@@ -38,16 +38,20 @@ class Document(TypedDict):
     claims: list[Claim]
 
 
+Keep = Callable[[Document], None]
+"""Handed what was found so far, whenever a part of a long experiment ends: who stops it loses the last part alone."""
+
+
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """A named experiment; ``run`` measures at a scale and tells its progress.
+    """A named experiment; ``run`` measures at a scale, tells its progress, and may hand over what it has so far.
 
     ``plot`` draws a document into a directory and returns the files, if the experiment has anything to draw.
     """
 
     name: str
     summary: str
-    run: Callable[[Scale, Report], Document]
+    run: Callable[[Scale, Report, Keep], Document]
     plot: Callable[[Document, Path], list[Path]] | None = None
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from thalweg.engine.compilation import ready_kernels
 from thalweg.experiments import machine
-from thalweg.experiments.experiment import Claim, Document, Report, Row, Scale
+from thalweg.experiments.experiment import Claim, Document, Keep, Report, Row, Scale
 from thalweg.experiments.jisc import adaptivity, figures
 from thalweg.experiments.jisc.first_output import time_to_first_output
 from thalweg.experiments.jisc.memory import throughput_within_limits
@@ -28,9 +28,9 @@ from thalweg.experiments.jisc.no_stall import latency_of_results
 from thalweg.experiments.jisc.sizes import SIZES, Sizes
 
 
-def run(scale: Scale, report: Report) -> Document:
+def run(scale: Scale, report: Report, keep: Keep) -> Document:
     """Measure at a scale."""
-    return measure(scale, SIZES[scale], report)
+    return measure(scale, SIZES[scale], report, keep)
 
 
 def plot(document: Document, directory: Path) -> list[Path]:
@@ -40,12 +40,11 @@ def plot(document: Document, directory: Path) -> list[Path]:
     return draw(document, directory)
 
 
-def measure(scale: Scale, sizes: Sizes, report: Report) -> Document:
+def measure(scale: Scale, sizes: Sizes, report: Report, keep: Keep = lambda _: None) -> Document:
     """Measure all parts in the given sizes."""
     report("loading the kernels")
     ready_kernels()
-    rows: list[Row] = []
-    claims: list[Claim] = []
+    document = Document(bench="jisc", scale=scale, machine=machine.describe(), rows=[], claims=[])
     parts: list[tuple[str, Callable[[], tuple[list[Row], list[Claim]]]]] = [
         ("figure 7", partial(figures.migration_stage, figures.FIGURE_7, sizes.stage, report)),
         ("figure 8", partial(figures.migration_stage, figures.FIGURE_8, sizes.stage, report)),
@@ -65,9 +64,10 @@ def measure(scale: Scale, sizes: Sizes, report: Report) -> Document:
         report(f"{name}: done in {time.perf_counter() - started:.0f} seconds")
         for each in wanted:
             report(f"{each['claim']}: {each['measured']:g} ({each['bar']}{'' if each['holds'] else ', does not hold'})")
-        rows += found
-        claims += wanted
-    return Document(bench="jisc", scale=scale, machine=machine.describe(), rows=rows, claims=claims)
+        document["rows"] += found
+        document["claims"] += wanted
+        keep(document)
+    return document
 
 
 def _on_spark(sizes: Sizes, report: Report) -> Iterator[tuple[str, Callable[[], tuple[list[Row], list[Claim]]]]]:
