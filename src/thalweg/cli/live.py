@@ -9,7 +9,6 @@ from typing import Any
 
 from rich.console import Console
 
-from thalweg.adapt.decision import Decision
 from thalweg.cli.console import grid, show
 from thalweg.cli.progress import time_text
 from thalweg.cli.render import counted, savings_table
@@ -52,6 +51,8 @@ def print_live(console: Console, known: Mapping[str, Any]) -> None:
 
     And what feedback has saved in all buckets, since the run began.
     """
+    from thalweg.adapt.decision import Decision
+
     console.print(f"{known['query']} after batch {known['batch']:,}", style="bold", soft_wrap=True)
     for bucket in known["buckets"]:
         console.print()
