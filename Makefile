@@ -17,8 +17,9 @@ lint: $(READY) ## style and types
 	$(BIN)/ruff format --check src tests
 	$(BIN)/mypy
 
-soak: $(READY) ## the randomized tests again, for hours if wanted, and killed drivers, workers and executors: make soak CASES=100000
+soak: $(READY) ## the randomized tests again, for hours if wanted, once with bounds of arrays checked, and killed drivers, workers and executors: make soak CASES=100000
 	THALWEG_CASES=$(or $(CASES),50000) $(BIN)/python -m pytest -n 2 --dist worksteal tests/properties
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=.cache/bounds $(BIN)/python -m pytest -n 2 --dist worksteal tests/engine tests/properties
 	THALWEG_SOAK=1 THALWEG_KILLS=$(or $(KILLS),34) $(BIN)/python -m pytest tests/spark tests/experiments
 
 bench: $(READY) ## the engine against its rivals

@@ -10,9 +10,11 @@ from pathlib import Path
 SCRIPT = """
 import random, numba
 from tests.engine.test_join import MIGRATIONS, naive, random_production, random_setting, run
-from thalweg.engine.kernels import join
+from tests.engine.uncompiled import watch
+from thalweg.engine.kernels import eddy, feedback, join, results, states, straight, windows
 
 assert not hasattr(join.run, "py_func"), "compiled"
+watch(eddy, feedback, join, results, states, straight, windows)
 for seed in range(60):
     rng = random.Random(seed)
     setting = random_setting(rng)

@@ -22,14 +22,13 @@ Numbers
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
-Int64s = NDArray[np.int64]
+from thalweg.engine.kernels.compiled import Int64s, jit
+
 Int8s = NDArray[np.int8]
 
 NOTHING = -1
@@ -49,12 +48,6 @@ NANS, POSITIVES, NEGATIVES = 0, 1, 2
 # Columns of Heaps.node: the key, the first child, the parent's next child, and the child before
 # (of the first child: the parent).
 KEY, CHILD, SIBLING, PREVIOUS = 0, 1, 2, 3
-
-_F = TypeVar("_F", bound=Callable[..., Any])
-
-
-def _jit(function: _F) -> _F:
-    return cast("_F", numba.njit(cache=True)(function))
 
 
 class Routed(NamedTuple):
@@ -95,7 +88,7 @@ class Heaps(NamedTuple):
     root: Int64s  # [group]
 
 
-@_jit
+@jit
 def route(
     times: Int64s,
     signs: Int8s,
@@ -151,7 +144,7 @@ def route(
     return changes
 
 
-@_jit
+@jit
 def count(routed: Routed, valid: Int8s, slot_valid: Int8s, counts: Int64s, before: Int64s, after: Int64s) -> None:
     """Count the values that are not NULL.
 
@@ -173,7 +166,7 @@ def count(routed: Routed, valid: Int8s, slot_valid: Int8s, counts: Int64s, befor
             after[change] = counts[group]
 
 
-@_jit
+@jit
 def sum_integers(
     routed: Routed, words: Int64s, slot_words: Int64s, limbs: Int64s, before: Int64s, after: Int64s
 ) -> None:
@@ -207,7 +200,7 @@ def sum_integers(
                 after[change, i] = limbs[group, i]
 
 
-@_jit
+@jit
 def _bit_length(number: int) -> int:
     """Of a number of at most 32 bits that is not 0."""
     length = 1
@@ -218,7 +211,7 @@ def _bit_length(number: int) -> int:
     return length
 
 
-@_jit
+@jit
 def _nearest_double(limbs: Int64s, group: int, base: int, digits: Int64s) -> int:
     """The bits of the double nearest to a group's sum, ties to even. ``digits`` is scratch."""
     size = limbs.shape[1]
@@ -270,7 +263,7 @@ def _nearest_double(limbs: Int64s, group: int, base: int, digits: Int64s) -> int
     return bits if sign > 0 else bits | SIGN
 
 
-@_jit
+@jit
 def _add_double(limbs: Int64s, special: Int64s, base: int, group: int, bits: int, sign: int) -> None:
     exponent = (bits >> MANTISSA_BITS) & EXPONENT_MASK
     mantissa = bits & MANTISSA_MASK
@@ -297,7 +290,7 @@ def _add_double(limbs: Int64s, special: Int64s, base: int, group: int, bits: int
     limbs[group, limb + 2] += sign * (rest >> LIMB_BITS)
 
 
-@_jit
+@jit
 def _rounded(limbs: Int64s, special: Int64s, base: int, group: int, scratch: Int64s) -> int:
     if special[group, NANS] > 0 or (special[group, POSITIVES] > 0 and special[group, NEGATIVES] > 0):
         return NAN
@@ -308,7 +301,7 @@ def _rounded(limbs: Int64s, special: Int64s, base: int, group: int, scratch: Int
     return _nearest_double(limbs, group, base, scratch)
 
 
-@_jit
+@jit
 def sum_doubles(routed: Routed, bits: Int64s, sums: DoubleSums, base: int, before: Int64s, after: Int64s) -> None:
     """Add up doubles exactly; NULLs come as 0.
 
@@ -331,7 +324,7 @@ def sum_doubles(routed: Routed, bits: Int64s, sums: DoubleSums, base: int, befor
             after[change] = sums.rounded[group]
 
 
-@_jit
+@jit
 def _meld(nodes: Int64s, one: int, other: int) -> int:
     """Make the greater of two roots the first child of the other, which is returned."""
     if one == NOTHING:
@@ -349,7 +342,7 @@ def _meld(nodes: Int64s, one: int, other: int) -> int:
     return one
 
 
-@_jit
+@jit
 def _meld_siblings(nodes: Int64s, first: int) -> int:
     """Meld a list of siblings, in pairs from left to right, then the pairs from right to left."""
     pairs = NOTHING
@@ -373,7 +366,7 @@ def _meld_siblings(nodes: Int64s, first: int) -> int:
     return root
 
 
-@_jit
+@jit
 def _enter_heap(nodes: Int64s, root: int, slot: int, key: int) -> int:
     """The root of a heap with one more result."""
     nodes[slot, KEY] = key
@@ -382,7 +375,7 @@ def _enter_heap(nodes: Int64s, root: int, slot: int, key: int) -> int:
     return _meld(nodes, root, slot)
 
 
-@_jit
+@jit
 def _leave_heap(nodes: Int64s, root: int, slot: int) -> int:
     """The root of a heap without one of its results."""
     orphans = _meld_siblings(nodes, nodes[slot, CHILD])
@@ -399,7 +392,7 @@ def _leave_heap(nodes: Int64s, root: int, slot: int) -> int:
     return _meld(nodes, root, orphans)
 
 
-@_jit
+@jit
 def least(
     routed: Routed,
     keys: Int64s,

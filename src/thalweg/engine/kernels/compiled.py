@@ -9,9 +9,13 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from thalweg.engine.kernels.indexing import UnsignedIndexing
+
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 Int64s = NDArray[np.int64]
 Float64s = NDArray[np.float64]
+
+_HOW: dict[str, Any] = {"cache": True, "error_model": "numpy", "pipeline_class": UnsignedIndexing}
 
 
 def jit(function: _Function) -> _Function:
@@ -20,9 +24,9 @@ def jit(function: _Function) -> _Function:
     Helpers take the arrays that they read and nothing more: handing over a tuple of arrays, or a slice of one, makes
     the compiler count references, which costs more than most of them do.
     """
-    return cast("_Function", numba.njit(cache=True, error_model="numpy")(function))
+    return cast("_Function", numba.njit(**_HOW)(function))
 
 
 def inlined(function: _Function) -> _Function:
     """Compile a helper into its callers: a call would count references to every array, too."""
-    return cast("_Function", numba.njit(cache=True, error_model="numpy", forceinline=True)(function))
+    return cast("_Function", numba.njit(**_HOW, forceinline=True)(function))

@@ -26,14 +26,13 @@ Cost
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
-Int64s = NDArray[np.int64]
+from thalweg.engine.kernels.compiled import Int64s, jit
+
 Bools = NDArray[np.bool_]
 
 NOTHING = -1
@@ -70,12 +69,6 @@ STREAM_QUEUES = 4
 NO_EQUAL = -2
 """The code of a key that equals no other."""
 
-_F = TypeVar("_F", bound=Callable[..., Any])
-
-
-def _jit(function: _F) -> _F:
-    return cast("_F", numba.njit(cache=True)(function))
-
 
 class Arrivals(NamedTuple):
     """Tuples in their total order: event time, position of the stream, arrival."""
@@ -89,14 +82,14 @@ class Arrivals(NamedTuple):
     partition: Int64s  # codes, not negative, of the PARTITION BY values where the window has them
 
 
-@_jit
+@jit
 def _home(code: int, mask: int) -> int:
     """Where the search for a code starts; products stay below 2**62."""
     mixed = ((code ^ (code >> 31)) & 0x7FFFFFFF) * 0x61C88647
     return (mixed ^ (mixed >> 29)) & mask
 
 
-@_jit
+@jit
 def _find(directory: Int64s, records: Int64s, code: int) -> int:
     """The place of a code in a directory, or the free place where it belongs."""
     mask = len(directory) - 1
@@ -106,7 +99,7 @@ def _find(directory: Int64s, records: Int64s, code: int) -> int:
     return place
 
 
-@_jit
+@jit
 def _unlist(directory: Int64s, records: Int64s, code: int) -> None:
     """Take a code out of a directory, closing the gap so that every search still ends where it should."""
     mask = len(directory) - 1
@@ -123,7 +116,7 @@ def _unlist(directory: Int64s, records: Int64s, code: int) -> None:
     directory[gap] = NOTHING
 
 
-@_jit
+@jit
 def enlist(directory: Int64s, records: Int64s, role: int, first: int) -> None:
     """Fill an empty directory with the records of a role, from number ``first`` on."""
     for record in range(first, records[POOL, USED]):
@@ -131,7 +124,7 @@ def enlist(directory: Int64s, records: Int64s, role: int, first: int) -> None:
             directory[_find(directory, records, records[record, CODE])] = record
 
 
-@_jit
+@jit
 def _new(records: Int64s, role: int) -> int:
     record: int = records[POOL, FIRST_FREE]
     if record == NOTHING:
@@ -145,7 +138,7 @@ def _new(records: Int64s, role: int) -> int:
     return record
 
 
-@_jit
+@jit
 def _free(records: Int64s, record: int) -> None:
     records[record, ROLE] = FREE
     records[record, LINK] = records[POOL, FIRST_FREE]
@@ -153,7 +146,7 @@ def _free(records: Int64s, record: int) -> None:
     records[POOL, IN_USE] -= 1
 
 
-@_jit
+@jit
 def _listed(records: Int64s, directory: Int64s, role: int, code: int) -> int:
     """The key or queue of a code, new if need be."""
     place = _find(directory, records, code)
@@ -169,7 +162,7 @@ def _listed(records: Int64s, directory: Int64s, role: int, code: int) -> int:
     return record
 
 
-@_jit
+@jit
 def _push(records: Int64s, queue: int, record: int) -> None:
     records[record, LINK] = NOTHING
     youngest = records[queue, YOUNGEST]
@@ -181,7 +174,7 @@ def _push(records: Int64s, queue: int, record: int) -> None:
     records[queue, LENGTH] += 1
 
 
-@_jit
+@jit
 def _touch(records: Int64s, key: int) -> None:
     """Note what a key was before this instant."""
     if records[key, BEFORE] == UNTOUCHED:
@@ -189,7 +182,7 @@ def _touch(records: Int64s, key: int) -> None:
         _push(records, TOUCHED, key)
 
 
-@_jit
+@jit
 def _join_key(records: Int64s, held: int, key: int) -> None:
     """A tuple becomes its key's last member."""
     last = records[key, LAST]
@@ -202,7 +195,7 @@ def _join_key(records: Int64s, held: int, key: int) -> None:
     records[key, LAST] = held
 
 
-@_jit
+@jit
 def _leave_key(records: Int64s, held: int, key: int) -> None:
     previous = records[held, PREVIOUS]
     following = records[held, NEXT]
@@ -216,7 +209,7 @@ def _leave_key(records: Int64s, held: int, key: int) -> None:
         records[following, PREVIOUS] = previous
 
 
-@_jit
+@jit
 def _pop(records: Int64s, queue: int) -> None:
     """The oldest tuple of a queue leaves its window."""
     held = records[queue, OLDEST]
@@ -235,7 +228,7 @@ def _pop(records: Int64s, queue: int) -> None:
     records[POOL, TUPLES] -= 1
 
 
-@_jit
+@jit
 def _arrive(
     records: Int64s,
     key_directory: Int64s,
@@ -277,7 +270,7 @@ def _arrive(
         _pop(records, queue)
 
 
-@_jit
+@jit
 def _next_instant(records: Int64s, window: Int64s, arrival: int) -> int:
     """The time of the next arrival, or of an earlier one at which something leaves a RANGE window."""
     now = arrival
@@ -288,7 +281,7 @@ def _next_instant(records: Int64s, window: Int64s, arrival: int) -> int:
     return now
 
 
-@_jit
+@jit
 def _entering(records: Int64s, now: int, rows: Int64s, count: int) -> int:
     """Write the rows that are in the difference now and were not before; returns where they end."""
     key = records[TOUCHED, OLDEST]
@@ -309,7 +302,7 @@ def _entering(records: Int64s, now: int, rows: Int64s, count: int) -> int:
     return count
 
 
-@_jit
+@jit
 def _leaving(records: Int64s, now: int, rows: Int64s, count: int) -> int:
     """Write the rows that were in the difference before and are not now; returns where they end."""
     held = records[GONE, OLDEST]
@@ -333,7 +326,7 @@ def _leaving(records: Int64s, now: int, rows: Int64s, count: int) -> int:
     return count
 
 
-@_jit
+@jit
 def _forget(records: Int64s, key_directory: Int64s) -> None:
     """End the instant: free the tuples that are gone, and touched keys that nothing is left of."""
     held = records[GONE, OLDEST]
@@ -355,7 +348,7 @@ def _forget(records: Int64s, key_directory: Int64s) -> None:
         records[queue, LENGTH] = 0
 
 
-@_jit
+@jit
 def advance(
     arrivals: Arrivals,
     arrived: int,

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
-
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
-_Function = TypeVar("_Function", bound=Callable[..., Any])
-Int64s = NDArray[np.int64]
+from thalweg.engine.kernels.compiled import Int64s, jit
 
 # A slot of the table; then a row per stream. A result has its time in the place of the first.
 TAKEN, EXPIRY, ROWS = 0, 1, 2
 LOW = 0x7FFFFFFF
 
 
-def _jit(function: _Function) -> _Function:
-    return cast("_Function", numba.njit(cache=True, error_model="numpy")(function))
-
-
-@_jit
+@jit
 def _place(table: Int64s, results: Int64s, i: int) -> int:
     """The slot of a result, or the free one where it would go."""
     mask = table.shape[0] - 1
@@ -42,7 +33,7 @@ def _place(table: Int64s, results: Int64s, i: int) -> int:
     return slot
 
 
-@_jit
+@jit
 def admit(table: Int64s, count: int, results: Int64s, start: int, is_new: NDArray[np.bool_]) -> tuple[int, int]:
     """Put results into the table until it is half full; (where it stopped, how many the table has).
 
@@ -68,7 +59,7 @@ def admit(table: Int64s, count: int, results: Int64s, start: int, is_new: NDArra
     return results.shape[0], count
 
 
-@_jit
+@jit
 def move(table: Int64s, into: Int64s, watermark: int) -> int:
     """Put what has not expired into another table that has room for it; returns how much that is."""
     count = 0

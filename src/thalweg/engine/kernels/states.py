@@ -221,7 +221,7 @@ def renew_keys(
     the base window of ``stream``, which carries the whole key (-1: none does). A key that is forgotten is absent:
     completing it again finds what there is by then, and the directory stays bounded, however many keys were asked for.
     """
-    row, state = tables.streams[stream], tables.states[index]
+    row, state = tables.streams[max(stream, 0)], tables.states[index]
     old, old_mask, region, stride = state[N_DIRECTORY], state[N_DIRECTORY_MASK], state[N_REGION], state[N_STRIDE]
     entries = state[N_COUNT]
     tuples = row[S_NEXT] - row[S_OLDEST] if stream >= 0 else 0

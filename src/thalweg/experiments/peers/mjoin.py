@@ -20,19 +20,14 @@ has to do besides (merging the streams, any key type, gathering the output colum
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeVar, cast
+from collections.abc import Mapping
+from typing import NamedTuple
 
-import numba
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-_F = TypeVar("_F", bound=Callable[..., Any])
-
-
-def _jit(function: _F) -> _F:
-    return cast("_F", numba.njit(cache=True)(function))
+from thalweg.engine.kernels.compiled import jit
 
 
 class Merged(NamedTuple):
@@ -88,7 +83,7 @@ def _fullest(times: NDArray[np.int64], window_us: int) -> int:
     return int((np.arange(len(times)) - oldest).max()) + 1
 
 
-@_jit
+@jit
 def _join(
     streams: int,
     stream: NDArray[np.uint8],
