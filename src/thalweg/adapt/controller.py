@@ -33,6 +33,7 @@ from thalweg.adapt.purse import Purse, glance_price, look_price, search_price
 from thalweg.adapt.weighing import Prices, drift, transition_price
 from thalweg.cql.query import Query
 from thalweg.engine.bucket import Bucket
+from thalweg.engine.observations import Counts
 from thalweg.options import Adaptivity, States
 from thalweg.plan.estimator import clearly_less
 from thalweg.plan.join_graph import JoinGraph
@@ -125,8 +126,7 @@ class Controller:
         self._purse = Purse(self._look_price, self._look_price + self._search_price)
         self._saving_for = 0.0
         self._has_glanced = states != "auto"
-        self._seen = NO_WORK
-        self._unlooked = NO_WORK
+        self._seen = self._looked = NO_WORK
         self._next_look = settings.period
         self._looks = 0
         self._reference = _Reference(0.0, statistics) if chosen else None
@@ -188,7 +188,9 @@ class Controller:
 
     def start_over(self, bucket: Bucket) -> None:
         """The bucket was built anew: its counters begin again, and what was learned stays."""
-        self._seen = bucket.work.counts
+        unlooked = self._unlooked
+        self._seen = bucket.counts
+        self._looked = _less(self._seen, unlooked)
         self._monitor.start_over(bucket.glimpse(0))
 
     # -- Looking ------------------------------------------------------------------------
@@ -197,7 +199,7 @@ class Controller:
         """Look, search and change, each if it is due; says whether the plan has changed."""
         if self.is_idle:
             return False
-        self._count(bucket.work.counts)
+        self._count(bucket.counts)
         price = self._look_price + self._saving_for
         if self._is_held or self.position < self._next_look or self._purse.held < price:
             return False
@@ -206,9 +208,9 @@ class Controller:
         self._looks += 1
         if self._is_alarmed:
             self._monitor.forget()
-        self._monitor.look(bucket.glimpse(LOOK_ROWS), self._unlooked)
-        view = self._view(self._unlooked)
-        self._unlooked = NO_WORK
+        unlooked, self._looked = self._unlooked, self._seen
+        self._monitor.look(bucket.glimpse(LOOK_ROWS), unlooked)
+        view = self._view(unlooked)
         self._note_what_followed(view.recent)
         other = self._decide(view)
         if other is None:
@@ -222,22 +224,28 @@ class Controller:
         self._cooling = self._settings.cool_down
         return True
 
-    def _count(self, work: tuple[int, ...]) -> None:
+    def _count(self, work: Counts) -> None:
         """Put a share of the work done since the last call into the purse.
 
         A larger share of what it cost more than usual: that is lost already, and the sooner plans are compared the less
         will be.
         """
-        done = [now - before for now, before in zip(work, self._seen, strict=True)]
+        done = _less(work, self._seen)
         self._seen = work
         self.position += done[0]
-        self._unlooked = tuple([old + new for old, new in zip(self._unlooked, done, strict=True)])
         spent = self._prices.total(done)
-        excess = 0.0
+        due = self._settings.overhead * spent
+        self._is_alarmed = False
         if self._usual is not None:
-            excess = max(0.0, spent - (1 + self._settings.deviation) * self._usual * done[0])
-        self._is_alarmed = excess > 0 and self._usual is not None and spent > _SHOCK * self._usual * done[0]
-        self._purse.put(self._settings.overhead * spent + _ALARM * excess)
+            usual = self._usual * done[0]
+            due += _ALARM * max(0.0, spent - (1 + self._settings.deviation) * usual)
+            self._is_alarmed = spent > max(_SHOCK, 1 + self._settings.deviation) * usual
+        self._purse.put(due)
+
+    @property
+    def _unlooked(self) -> Counts:
+        """The work since the last look."""
+        return _less(self._seen, self._looked)
 
     def _view(self, recent: Sequence[int]) -> _View:
         statistics = self._monitor.statistics()
@@ -416,7 +424,8 @@ class Controller:
         self._experience = Experience.from_json(known["experience"], query.aliases)
         self._purse.held, self._saving_for, self._has_glanced = known["purse"], known["saving_for"], known["glanced"]
         self._known_prices = None if known["prices"] is None else Prices(*known["prices"])
-        self._seen, self._unlooked = tuple(known["seen"]), tuple(known["unlooked"])
+        self._seen = tuple(known["seen"])
+        self._looked = _less(self._seen, tuple(known["unlooked"]))
         self._next_look, self._looks = known["next_look"], known["looks"]
         reference, pending = known["reference"], known["pending"]
         self._reference = None if reference is None else _Reference(reference[0], statistics_from_json(reference[1]))
@@ -426,3 +435,8 @@ class Controller:
         self.position, self.changes = known["position"], known["changes"]
         self.decisions = [Decision.from_json(each) for each in known["decisions"]]
         return self
+
+
+def _less(work: Counts, earlier: Counts) -> Counts:
+    """The work since an earlier count."""
+    return tuple([now - before for now, before in zip(work, earlier, strict=True)])

@@ -71,7 +71,7 @@ class Monitor:
     # -- Looking ------------------------------------------------------------------------
 
     def look(self, glimpse: Glimpse, work: Sequence[int]) -> None:
-        """Take in what the windows show, and the work done since the last look, as :attr:`Work.counts`."""
+        """Take in what the windows show, and the work done since the last look, as :data:`Counts`."""
         memory = self._memory
         self._count_arrivals(glimpse)
         for stream, window in enumerate(glimpse.windows):
@@ -118,7 +118,7 @@ class Monitor:
 
     @property
     def work(self) -> tuple[float, ...]:
-        """Average counts, in the order of :attr:`Work.counts`."""
+        """Average counts, in the order of :data:`Counts`."""
         return tuple(self._work)
 
     def statistics(self) -> Statistics:

@@ -47,7 +47,7 @@ class Prices:
         )
 
     def total(self, work: Sequence[float]) -> float:
-        """The cost of counts in the order of :attr:`thalweg.engine.join.Work.counts`.
+        """The cost of counts in the order of :data:`thalweg.engine.observations.Counts`.
 
         Completions have no price of their own: what they probe and store is counted there.
         """

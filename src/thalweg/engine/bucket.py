@@ -18,7 +18,7 @@ from thalweg.engine.feedback import Savings
 from thalweg.engine.image import ImageTag
 from thalweg.engine.join_bucket import JoinBucket
 from thalweg.engine.kernels.compiled import Int64s
-from thalweg.engine.observations import Glimpse, StoreSize, Work
+from thalweg.engine.observations import Counts, Glimpse, StoreSize, Work
 from thalweg.engine.payload import Rows
 from thalweg.errors import PlanError
 from thalweg.options import Feedback, Migration, Production
@@ -74,6 +74,10 @@ class Bucket(Protocol):
     @property
     def work(self) -> Work:
         """Work done so far."""
+
+    @property
+    def counts(self) -> Counts:
+        """The part of it that the cost model prices, for those who ask after every batch."""
 
     @property
     def seconds(self) -> float:

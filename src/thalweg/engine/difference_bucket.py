@@ -23,7 +23,7 @@ from thalweg.engine.instants import NEVER
 from thalweg.engine.interner import Interner
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.kernels.difference import Arrivals
-from thalweg.engine.observations import Glimpse, StoreSize, Work
+from thalweg.engine.observations import Counts, Glimpse, StoreSize, Work
 from thalweg.engine.payload import Payload, Rows
 from thalweg.engine.results import Outputs, engine_columns, payload_columns
 from thalweg.errors import PlanError
@@ -108,6 +108,10 @@ class DifferenceBucket:
     @property
     def work(self) -> Work:
         return Work(self._tuples, self._tuples, 0, 0, 0, self._results)
+
+    @property
+    def counts(self) -> Counts:
+        return self.work.counts
 
     @property
     def seconds(self) -> float:

@@ -30,7 +30,7 @@ from thalweg.engine.kernels.compiled import Float64s, Int64s
 from thalweg.engine.kernels.eddy import Eddy
 from thalweg.engine.kernels.hashing import DIRECTORY_FIELDS
 from thalweg.engine.kernels.straight import run_straight
-from thalweg.engine.observations import Work
+from thalweg.engine.observations import Counts, Work
 from thalweg.engine.states import KeptStates
 from thalweg.engine.thrift import PERIOD, SAMPLE, Habit, Promise, reconsidered, sleepers, storing
 from thalweg.options import Feedback, Production
@@ -297,6 +297,10 @@ class JoinEngine(KeptStates):
         tally = self._tally if self._feedback is None else self._tally + self._feedback.tally
         saved = tally[fb.T_SUSPENSIONS : fb.T_UNPROBED + 1].tolist()
         return Work._make((*self._counters.tolist(), 0, 0, *saved))  # nothing runs side by side
+
+    @property
+    def counts(self) -> Counts:
+        return tuple(self._counters[: k.C_RESULTS + 1].tolist())
 
     @property
     def savings(self) -> Savings:
@@ -602,7 +606,7 @@ class JoinEngine(KeptStates):
             return
         if self._straight or self._passes_over or self._counters[k.C_TUPLES] - habit.looked < self._all_held():
             return
-        work = tuple(self._counters[: k.C_RESULTS + 1].tolist())
+        work = self.counts
         tests = 0 if self._feedback is None else int(self._feedback.tally[fb.T_TESTS])
         self._habit = reconsidered(habit, work, tests, self._idle_states(), self._pairs, self._promised)
         chosen: tuple[Node, ...] = ()

@@ -26,7 +26,7 @@ from thalweg.engine.instants import FOREVER
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.kernels.tables import ROW
 from thalweg.engine.migration import open_joiner
-from thalweg.engine.observations import Glimpse, StoreSize, Work
+from thalweg.engine.observations import Counts, Glimpse, StoreSize, Work
 from thalweg.engine.outputs import Emitter, Entering, emitter
 from thalweg.engine.payload import Payload, Rows
 from thalweg.engine.results import Verdict, engine_columns, needs_times, payload_columns
@@ -154,6 +154,10 @@ class JoinBucket:
     @property
     def work(self) -> Work:
         return self._engine.work
+
+    @property
+    def counts(self) -> Counts:
+        return self._engine.counts
 
     @property
     def seconds(self) -> float:

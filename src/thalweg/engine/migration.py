@@ -31,7 +31,7 @@ from thalweg.engine.eddy import EddyEngine
 from thalweg.engine.feedback import Savings
 from thalweg.engine.join import JoinEngine
 from thalweg.engine.kernels.compiled import Int64s
-from thalweg.engine.observations import Glimpse, StoreSize, Work
+from thalweg.engine.observations import Counts, Glimpse, StoreSize, Work
 from thalweg.engine.parallel_track import ParallelTrack, PrintedParallelTrack
 from thalweg.options import Feedback, Migration, Production
 from thalweg.plan.program import Rank
@@ -53,6 +53,10 @@ class Joiner(Protocol):
     @property
     def work(self) -> Work:
         """Work done since the start."""
+
+    @property
+    def counts(self) -> Counts:
+        """The part of it that the cost model prices, for those who ask after every batch."""
 
     @property
     def seconds(self) -> float:

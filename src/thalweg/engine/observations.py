@@ -47,6 +47,10 @@ class Glimpse:
     windows: tuple[WindowGlimpse, ...] = ()
 
 
+Counts = tuple[int, ...]
+"""What the cost model prices: tuples, probes, candidates, stored, completions, results."""
+
+
 class Work(NamedTuple):
     """Work done since the start.
 
@@ -85,8 +89,8 @@ class Work(NamedTuple):
     unprobed: int = 0
 
     @property
-    def counts(self) -> tuple[int, ...]:
-        """What the cost model prices, in this order."""
+    def counts(self) -> Counts:
+        """The part that the cost model prices."""
         return self[:6]
 
     def completing_share(self, before: Work, costs: Costs = DEFAULT_COSTS) -> float:

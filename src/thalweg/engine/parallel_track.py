@@ -37,7 +37,7 @@ from thalweg.engine.kernels import results as k
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.kernels.tables import ROW
 from thalweg.engine.layout import row_numbers
-from thalweg.engine.observations import Glimpse, StoreSize, Work
+from thalweg.engine.observations import Counts, Glimpse, StoreSize, Work
 from thalweg.options import Feedback, Production
 from thalweg.plan.program import Rank
 from thalweg.plan.tree import Plan
@@ -264,6 +264,10 @@ class ParallelTrack:
             checked=self._checked,
             duplicates=self._duplicates,
         )
+
+    @property
+    def counts(self) -> Counts:
+        return self.work.counts
 
     @property
     def seconds(self) -> float:
