@@ -24,6 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
+from operator import sub
 from typing import Any
 
 from thalweg.adapt.decision import Action, Decision, plan_label
@@ -439,4 +440,4 @@ class Controller:
 
 def _less(work: Counts, earlier: Counts) -> Counts:
     """The work since an earlier count."""
-    return tuple([now - before for now, before in zip(work, earlier, strict=True)])
+    return tuple(map(sub, work, earlier))

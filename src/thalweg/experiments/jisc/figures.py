@@ -93,7 +93,7 @@ def migration_stage(figure: str, sizes: Stage, report: Report) -> tuple[list[Row
         old = range(workload.streams)
         course = _Course(workload, tuples, start, start + workload.turn, [(start, pipeline(_CHANGES[figure](old)))])
         often = sizes.rounds * max(1, sizes.joins[-1] // joins)  # short stages: noise weighs more, and rounds cost less
-        rounds = _rounds((JISC, *RIVALS, CACQ, STAIRS, STAIRS_JISC), often, sizes.slow_rounds)
+        rounds = _rounds((JISC, *RIVALS, CACQ, STAIRS, STAIRS_JISC), often, sizes.slow_rounds) | {PARALLEL_TRACK: often}
         tell = _prefixed(report, f"{_short(figure)}, {joins} joins")
         points.append(side_by_side(partial(course.begin, pipeline(old)), course.cuts, rounds, tell))
         rows += _rows(figure, {"joins": joins, "window": sizes.window}, workload.turn, points[-1])

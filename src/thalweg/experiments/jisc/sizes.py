@@ -173,13 +173,13 @@ SIZES: dict[Scale, Sizes] = {
             warm_turns=2,
             tuples=4_000_000,
             periods=(1_000_000, 3_000_000, 10_000_000),
-            rounds=(5, 3, 3),
+            rounds=(9, 7, 7),
             slow_rounds=1,
         ),
         no_stall=NoStall(joins=8, window=10_000, changes=100, batches=4_000, interval=0.01),
         limited=Limited(joins=8, window=10_000, warm_turns=4, tuples=900_000, shares=(0.9, 0.8, 0.7, 0.6), rounds=3),
         adapting=Adapting(
-            streams=(4, 6, 8), phases=6, phase_seconds=60.0, steady_seconds=240.0, rounds=1, steady_rounds=5
+            streams=(4, 6, 8), phases=6, phase_seconds=60.0, steady_seconds=480.0, rounds=1, steady_rounds=5
         ),
         on_spark=OnSpark(
             (4, 6, 8), combinations=400.0, phases=3, phase_triggers=8, trigger_tuples=400_000, steady_rounds=4
