@@ -179,10 +179,10 @@ SIZES: dict[Scale, Sizes] = {
         no_stall=NoStall(joins=8, window=10_000, changes=100, batches=4_000, interval=0.01),
         limited=Limited(joins=8, window=10_000, warm_turns=4, tuples=900_000, shares=(0.9, 0.8, 0.7, 0.6), rounds=3),
         adapting=Adapting(
-            streams=(4, 6, 8), phases=6, phase_seconds=60.0, steady_seconds=480.0, rounds=1, steady_rounds=5
+            streams=(4, 6, 8), phases=6, phase_seconds=60.0, steady_seconds=240.0, rounds=1, steady_rounds=15
         ),
         on_spark=OnSpark(
-            (4, 6, 8), combinations=400.0, phases=3, phase_triggers=8, trigger_tuples=400_000, steady_rounds=4
+            (4, 6, 8), combinations=400.0, phases=3, phase_triggers=8, trigger_tuples=200_000, steady_rounds=4
         ),
     ),
 }
