@@ -44,7 +44,7 @@ def microseconds(column: pa.ChunkedArray | pa.Array, where: str) -> tuple[Int64s
         array = microsecond_array(array)
     except pa.ArrowInvalid as error:
         raise InputError(f"{where} has times outside the years that microseconds can count ({error})") from error
-    valid = array.is_valid().to_numpy(zero_copy_only=False)
+    valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else np.ones(len(array), bool)
     times: Int64s = _values(array, 0)
     if len(times) and max(int(times.max()), -int(times.min())) > GREATEST_TIME:
         raise InputError(
