@@ -19,7 +19,8 @@ lint: $(READY) ## style and types
 
 soak: $(READY) ## the randomized tests again, for hours if wanted, once with bounds of arrays checked, and killed drivers, workers and executors: make soak CASES=100000
 	THALWEG_CASES=$(or $(CASES),50000) $(BIN)/python -m pytest -n 2 --dist worksteal tests/properties
-	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=.cache/bounds $(BIN)/python -m pytest -n 2 --dist worksteal tests/engine tests/properties
+	rm -rf .cache/bounds
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/.cache/bounds $(BIN)/python -m pytest -n 2 --dist worksteal tests/engine tests/properties tests/experiments/test_peers.py
 	THALWEG_SOAK=1 THALWEG_KILLS=$(or $(KILLS),34) $(BIN)/python -m pytest tests/spark tests/experiments
 
 bench: $(READY) ## the engine against its rivals
@@ -38,4 +39,4 @@ lock: $(READY) ## choose the versions of the dependencies anew
 	    --no-header --no-annotate --upgrade --quiet -o requirements.lock
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -18,7 +18,9 @@ watch(eddy, feedback, join, results, states, straight, windows)
 for seed in range(60):
     rng = random.Random(seed)
     setting = random_setting(rng)
-    answer, _ = run(setting, rng, rng.choice(MIGRATIONS), production=random_production(rng))
+    migration = rng.choice(MIGRATIONS)
+    limit = rng.choice([None, 1, 20_000]) if migration == "jisc" else None
+    answer, _ = run(setting, rng, migration, limit, random_production(rng))
     assert answer == naive(setting), seed
 print("60 plans ran uncompiled")
 """

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -120,5 +121,13 @@ def check(case: Case, rng: random.Random) -> None:
     for bucket in running.buckets:
         assert not restless or cast("int", bucket.metrics[-1]["plan_changes"]) >= batches
         assert not any(metrics["refused"] for metrics in bucket.metrics if restless)
+        check_history(bucket.metrics)
     got, want = normalised_table(pa.concat_tables(answers)), expected(case)
     assert got == want, f"missing {want - got}\nextra {got - want}\n{case.cql()}\n{partitioning}"
+
+
+def check_history(metrics: Sequence[Mapping[str, Any]]) -> None:
+    """Plans that were commanded are on record from the tuple on that was the next one then."""
+    before = [0, *accumulate(sum(each["tuples"].values()) for each in metrics)]
+    for period in metrics[-1]["history"] if metrics else ():
+        assert period["reason"] != "by command" or period["position"] == before[period["batch"]]

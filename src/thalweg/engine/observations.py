@@ -63,7 +63,7 @@ class Work(NamedTuple):
         results: emitted.
         states_completed: states that began incomplete and became complete.
         completing_probes, completing_candidates, completing_stored: those of the above that completed keys.
-        purged: entries that were over and were swept out of states.
+        purged: entries that were over and were swept out of states, but for those that feedback sweeps on its way.
         checked: results in which duplicates were looked for, by plans running side by side.
         duplicates: found among those.
         suspensions, resumptions, withheld, unprobed: see :class:`thalweg.engine.feedback.Savings`.

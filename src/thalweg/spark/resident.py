@@ -360,7 +360,8 @@ class Resident:
             "refused": refused,
             "decisions": decisions,
         }
-        return Outcome(self._batch - 1, results, kept_out, self._record(), self._measure(metrics))
+        measured = self._measure(metrics)  # of the history too, which the record remembers
+        return Outcome(self._batch - 1, results, kept_out, self._record(), measured)
 
     def _adapt(self, before: int) -> list[dict[str, Any]]:
         """Let the controller, if there is one, decide about the plan; says what it has decided.

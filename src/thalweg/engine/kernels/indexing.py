@@ -4,7 +4,8 @@ To numba as to Python, ``words[-1]`` is the last word: every access by a signed 
 negative. No kernel counts from the end, and a machine made of table look-ups asks little else: without these questions
 it is a fifth to a half faster. So, after types are inferred, a compiler pass has integers looked up as unsigned ones.
 
-Plain Python goes on as ever, and so a test runs the kernels uncompiled on arrays that refuse negative indices.
+A negative index would be a word outside the array then. Constants are refused when a kernel is compiled; plain Python
+goes on as ever, and so a test runs the kernels uncompiled on arrays that refuse negative indices.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from typing import Any
 from numba.core import ir, types
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import FunctionPass, register_pass
+from numba.core.errors import UnsupportedError
+from numba.core.ir_utils import find_const, get_definition, guard
 from numba.core.typed_passes import NoPythonSupportedFeatureValidation
 
 
@@ -30,6 +33,7 @@ class _UnsignedIndices(FunctionPass):
     def run_pass(self, state: Any) -> bool:
         mutated = False
         for access, array in _accesses(state.func_ir):
+            _refuse_negative(state.func_ir, access.index)
             signature = state.calltypes[access]
             index = _unsigned(signature.args[1])
             if isinstance(state.typemap[array.name], types.Array) and index != signature.args[1]:
@@ -49,8 +53,17 @@ def _accesses(function: Any) -> Iterator[tuple[Any, Any]]:
             yield writing, writing.target
 
 
+def _refuse_negative(function: Any, index: Any) -> None:
+    """Constants among the indices can be told: a kernel that counts from the end with one is not compiled."""
+    made: Any = guard(get_definition, function, index)
+    for part in made.items if isinstance(made, ir.Expr) and made.op == "build_tuple" else [index]:
+        constant: Any = guard(find_const, function, part)
+        if isinstance(constant, int) and constant < 0:
+            raise UnsupportedError(f"kernels do not count from the end of an array, as by {constant}", part.loc)
+
+
 def _unsigned(index: Any) -> Any:
-    """The type of an index, or of several in a tuple, without a sign; constants and slices stay as they are."""
+    """The type of an index, or of several in a tuple, without a sign; slices stay as they are."""
     if isinstance(index, types.BaseTuple):
         parts: Any = index
         return types.BaseTuple.from_types([_unsigned(each) for each in parts])

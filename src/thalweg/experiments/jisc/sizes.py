@@ -139,7 +139,7 @@ SIZES: dict[Scale, Sizes] = {
         ),
         first_output=(
             FirstOutput("hash", joins=20, windows=(1_000, 10_000, 100_000), changes=7, slow=3, bar=1 / 100),
-            FirstOutput("nested loops", joins=20, windows=(300, 1_000, 4_000), changes=7, slow=1, bar=1 / 1000),
+            FirstOutput("nested loops", joins=20, windows=(300, 1_000, 8_000), changes=7, slow=1, bar=1 / 1000),
         ),
         often=Often(
             joins=20,
@@ -173,7 +173,7 @@ SIZES: dict[Scale, Sizes] = {
             warm_turns=2,
             tuples=4_000_000,
             periods=(1_000_000, 3_000_000, 10_000_000),
-            rounds=(9, 7, 7),
+            rounds=(7, 5, 5),
             slow_rounds=1,
         ),
         no_stall=NoStall(joins=8, window=10_000, changes=100, batches=4_000, interval=0.01),
