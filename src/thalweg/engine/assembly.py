@@ -111,8 +111,10 @@ def assemble(
         else:
             known |= set(program.given)
             binds = (0, 0)
-        straight = _straight(program, layouts) if i < len(programs.heads) else 0
-        table.append([len(steps), len(program.steps), *binds, straight])
+        straight, key = 0, (0, 0)
+        if i < len(programs.heads):
+            straight, key = _straight(program, layouts), lists.add(_first_key(program, layouts))
+        table.append([len(steps), len(program.steps), *binds, straight, *key])
         steps += step_rows.of(program, known)
     own_parts = tuple(parts.of(node) for node in nodes)
     feedback = None
@@ -311,6 +313,13 @@ def _straight(program: Program, layouts: Sequence[StreamLayout]) -> int:
         and not any(s.scans or s.checks or s.thetas or s.stores for s in program.steps)
     )
     return layouts[min(program.head)].codes.get(min(keys)[0], 0) if straight else 0
+
+
+def _first_key(program: Program, layouts: Sequence[StreamLayout]) -> list[int]:
+    """The fields of the head's tuple by which the first step is looked up; none if it is not."""
+    if not program.steps or program.steps[0].scans:
+        return []
+    return [layouts[min(program.head)].codes[c] for c in program.steps[0].key]
 
 
 class _Steps:

@@ -37,8 +37,10 @@ Invariants
 
 Cost
     A probe costs a lookup and its candidates. Nothing is unlinked: chains run from new to
-    old, and end where the window ends. The machine stops only between two actions and keeps
-    its place in ``Frames``, so that the caller can make room (or take the output) and go on.
+    old, and end where the window ends. What will be looked up in large windows lies outside the
+    caches, so it is asked for ahead: the hash heads of the stream's next tuple, the next entry of a chain.
+    The machine stops only between two actions and keeps its place in ``Frames``, so that the caller can make room (or
+    take the output) and go on.
 """
 
 from __future__ import annotations
@@ -47,8 +49,9 @@ from thalweg.engine.instants import FOREVER
 from thalweg.engine.kernels import eddy as eddies
 from thalweg.engine.kernels import feedback as fb
 from thalweg.engine.kernels.compiled import Float64s, Int64s, jit
-from thalweg.engine.kernels.hashing import find, hash_codes
+from thalweg.engine.kernels.hashing import find, hash_codes, hash_fields
 from thalweg.engine.kernels.predicates import code_of, theta_holds
+from thalweg.engine.kernels.prefetch import LINE, prefetch
 from thalweg.engine.kernels.states import components_alive, drop_entries, has_entry, is_older, seems_empty, sweep
 from thalweg.engine.kernels.tables import (
     ABSENT,
@@ -80,6 +83,8 @@ from thalweg.engine.kernels.tables import (
     G_BIND_COUNT,
     G_BINDS,
     G_FIRST,
+    G_KEY,
+    G_KEY_COUNT,
     G_STEPS,
     GREATEST,
     H_LEFT,
@@ -108,6 +113,8 @@ from thalweg.engine.kernels.tables import (
     OCCUPIED,
     OPEN,
     OUTPUT_FULL,
+    P_COUNT,
+    P_FIELDS,
     P_HEADS,
     P_LINK,
     P_MASK,
@@ -162,6 +169,9 @@ from thalweg.engine.kernels.tables import (
 )
 from thalweg.engine.kernels.windows import forget_newest, join_partition, link, vacancy
 
+AHEAD = 2
+"""How many tuples before their turn the ends of a window are asked for."""
+
 
 @jit
 def run(
@@ -214,6 +224,8 @@ def run(
     if feedback is not None:
         demands, sites, places, gaps, filters, stream_filters, met, tally = feedback
         clock = counters[C_TUPLES]
+
+    origin = programs[frame_program[frame], G_FIRST]  # where the steps of the topmost frame's program begin
 
     while True:
         if phase == FETCH:
@@ -272,9 +284,25 @@ def run(
             first_path = streams[stream, S_PATH]
             for path in range(first_path, first_path + streams[stream, S_PATHS]):
                 link(mem, paths, lists, path, word, sequence)
+            # What the next tuple of this stream will look up lies anywhere: by its turn, it will have come.
+            prefetch(mem, region + ((oldest + AHEAD) & mask) * stride)
+            prefetch(mem, region + ((sequence + AHEAD) & mask) * stride)
+            at += prefix
+            if at < place[stream, 1]:
+                for path in range(first_path, first_path + streams[stream, S_PATHS]):
+                    key = hash_fields(tuples, at, lists, paths[path, P_FIELDS], paths[path, P_COUNT])
+                    head = paths[path, P_HEADS] + (key & paths[path, P_MASK]) * paths[path, P_SPAN]
+                    prefetch(mem, head)
+                    prefetch(mem, head + LINE)  # there, other windows that are looked up by the same key have theirs
+                step = programs[stream, G_FIRST]
+                if programs[stream, G_KEY_COUNT] > 0 and steps[step, X_IS_STATE]:
+                    key = hash_fields(tuples, at, lists, programs[stream, G_KEY], programs[stream, G_KEY_COUNT])
+                    target = steps[step, X_TARGET]
+                    prefetch(mem, states[target, N_HEADS] + (key & states[target, N_MASK]))
             # 3. Probe.
             frame, depth = 0, 0
             frame_program[0] = stream
+            origin = programs[stream, G_FIRST]
             bound[0, stream] = sequence
             latests[0, 0] = now
             expiries[0, 0] = expiry
@@ -298,7 +326,7 @@ def run(
                         spot, phase = -1, JUDGE
 
         elif phase == OPEN:
-            step = programs[frame_program[frame], G_FIRST] + depth
+            step = origin + depth
             if eddy is not None and frame_program[frame] < n:
                 step = hops[depth, eddies.H_STEP]
             target = steps[step, X_TARGET]
@@ -391,6 +419,7 @@ def run(
                         frame_depth[frame] = depth
                         above = frame + 1
                         frame_program[above] = n + target
+                        origin = programs[n + target, G_FIRST]
                         frame_state[above] = target
                         frame_key[above] = key
                         frame_birth[above] = states[target, N_BIRTH] if states[target, N_COMPLETE] == YOUNG else -1
@@ -420,7 +449,10 @@ def run(
             phase = SCAN
 
         elif phase == SCAN:
-            step = programs[frame_program[frame], G_FIRST] + depth
+            if feedback is None and eddy is None:
+                while depth > 0 and cursors[frame, depth] < 0:  # the chain has ended
+                    depth -= 1
+            step = origin + depth
             has, knows, looked = ALL, ALL, candidates
             if eddy is not None and frame_program[frame] < n:
                 step = hops[depth, eddies.H_STEP]
@@ -498,7 +530,8 @@ def run(
                 seen[step, eddies.V_CANDIDATES] += candidates - looked
                 seen[step, eddies.V_MATCHES] += found
             if found:
-                cursors[frame, depth] = candidate
+                cursors[frame, depth] = candidate if candidate >= oldest else -1
+                prefetch(mem, region + (max(candidate, oldest) & mask) * stride)  # it comes before it is needed
                 latests[frame, depth + 1] = reached
                 expiries[frame, depth + 1] = lasting
                 binds = steps[step, X_BINDS]
@@ -529,6 +562,7 @@ def run(
                 mem[slot] = key
                 mem[slot + 1] = (clock << STATUS_BITS) | LIVE
                 frame -= 1
+                origin = programs[frame_program[frame], G_FIRST]
                 if frame == 0:
                     completing_probes += probes
                     completing_candidates += candidates
@@ -663,7 +697,7 @@ def run(
             # 4. Store or emit; never both, for the root keeps no state.
             program = frame_program[frame]
             last = depth + 1 == programs[program, G_STEPS]
-            step = programs[program, G_FIRST] + depth
+            step = origin + depth
             target = steps[step, X_STORES] if depth >= 0 else -1
             if eddy is not None and program < n and depth >= 0:
                 target = eddies.land(modules, climbs, hops, program, depth)

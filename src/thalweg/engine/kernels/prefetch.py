@@ -11,6 +11,9 @@ from numba.core import cgutils
 from numba.extending import intrinsic, overload
 from numpy.typing import NDArray
 
+LINE = 8
+"""Words of a cache line."""
+
 
 def prefetch(words: NDArray[np.int64], index: int) -> None:
     """Ask for the cache line of a word; nothing changes, and in plain Python nothing happens."""

@@ -47,8 +47,9 @@ OCCUPIED, SETTLED, VOID = range(3)
 # Tuples of a chain that are looked at for it, at most.
 LOOKED_AT = 8
 # Columns of Tables.programs.
-G_FIRST, G_STEPS, G_BINDS, G_BIND_COUNT, G_STRAIGHT = range(5)
-PROGRAM_FIELDS = 5
+# G_KEY: where lists has the fields of the head's tuple that make the key of the first step; G_KEY_COUNT: 0 if none do.
+G_FIRST, G_STEPS, G_BINDS, G_BIND_COUNT, G_STRAIGHT, G_KEY, G_KEY_COUNT = range(7)
+PROGRAM_FIELDS = 7
 # Columns of Tables.thetas, their kinds and operators.
 H_KIND, H_OPERATOR, H_ABSOLUTE, H_LEFT, H_LEFT_FIELD, H_RIGHT, H_RIGHT_FIELD = range(7)
 THETA_FIELDS = 7
