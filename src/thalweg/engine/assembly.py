@@ -162,16 +162,23 @@ class _Parts:
         self._rows = {path: i for i, path in enumerate(paths)}
         self._layouts = layouts
         self._lists = lists
-        self._known: dict[tuple[Node, Node | None], tuple[int, int]] = {}
+        self._known: dict[tuple[Node, Node | None, int | None], tuple[int, int]] = {}
 
-    def of(self, node: Node, sure: Node | None = None) -> tuple[int, int]:
-        """(start, count) of the parts of a state's key, less those of the state whose key is being completed."""
-        known = self._known.get((node, sure))
+    def of(self, node: Node, sure: Node | None = None, near: int | None = None) -> tuple[int, int]:
+        """(start, count) of the parts of a state's key, less those of the state whose key is being completed.
+
+        A new tuple of the stream ``near`` asks the windows first whose hash heads are beside its own, in a cache line
+        that it has just touched.
+        """
+        known = self._known.get((node, sure, near))
         if known is None:
             certain = () if sure is None else self._of(sure)
             parts = [part for part in self._of(node) if part not in certain]
+            if near is not None:
+                parts.sort(key=lambda part: abs(part[0] - near))
             rows = [(part[0], self._rows[part], *self._lists.add(part[1])) for part in parts]
-            known = self._known[node, sure] = self._lists.add((n for row in rows for n in row), width=k.PART_WIDTH)
+            placed = self._lists.add((n for row in rows for n in row), width=k.PART_WIDTH)
+            known = self._known[node, sure, near] = placed
         return known
 
     def _of(self, node: Node) -> list[Path]:
@@ -338,21 +345,24 @@ class _Steps:
         self._layouts = layouts
         self._lists = lists
         self._parts = parts
-        self._rows: dict[tuple[Step, frozenset[int], Node | None], tuple[list[int], frozenset[int]]] = {}
+        self._rows: dict[tuple[Step, frozenset[int], Node | None, int | None], tuple[list[int], frozenset[int]]] = {}
 
     def of(self, program: Program, known: Iterable[int]) -> Iterable[list[int]]:
         """The rows of a program that begins with the values of some classes known."""
         sure = program.head if program.given else None
         met = frozenset() if program.unordered else frozenset(known)
-        for step in program.steps:
-            asked = step, met, sure
+        for i, step in enumerate(program.steps):
+            near = min(program.head) if i == 0 and sure is None else None
+            asked = step, met, sure, near
             row = self._rows.get(asked)
             if row is None:
-                row = self._rows[asked] = self._row(step, met, sure)
+                row = self._rows[asked] = self._row(*asked)
             met = met if program.unordered else row[1]
             yield row[0]
 
-    def _row(self, step: Step, met: frozenset[int], sure: Node | None) -> tuple[list[int], frozenset[int]]:
+    def _row(
+        self, step: Step, met: frozenset[int], sure: Node | None, near: int | None
+    ) -> tuple[list[int], frozenset[int]]:
         """A step as a row, and the classes known after it."""
         stream = min(step.target)
         is_state = len(step.target) > 1
@@ -372,7 +382,7 @@ class _Steps:
             *binds,
             self._states[step.stores] if step.stores is not None else -1,
             int(step.scans),
-            *(self._parts.of(step.target, sure) if is_state else (0, 0)),
+            *(self._parts.of(step.target, sure, near) if is_state else (0, 0)),
         ]
         return row, frozenset(known)
 
