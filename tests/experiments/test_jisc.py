@@ -38,6 +38,25 @@ def document() -> Document:
     return document
 
 
+def test_two_turns_after_a_change_jisc_and_moving_state_do_the_same() -> None:
+    workload = Uniform(joins=4, window=300)
+    start, end = 2 * workload.turn, 30 * workload.turn
+    tuples = workload.tuples(np.random.default_rng(5), end)
+    order = range(workload.streams)
+    plans = pipeline(all_incomplete(order)), pipeline(order)
+    changes = [(start, plans[0]), (start + 14 * workload.turn, plans[1])]
+    course = figures._Course(workload, tuples, start, end, changes)
+    settled = course.settled
+    assert 0 < len(settled) < len(course.cuts) - 1
+    done = {}
+    for policy in (JISC, MOVING_STATE):
+        drive_to = course.begin(pipeline(order), policy)
+        laps = [drive_to(cut) for cut in course.cuts[1:]]
+        done[policy] = [(laps[i].work["probes"], laps[i].work["stored"], laps[i].work["completions"]) for i in settled]
+        assert sum(lap.work["completions"] for lap in laps) > 0 or policy == MOVING_STATE
+    assert done[JISC] == done[MOVING_STATE]
+
+
 def test_the_document_has_the_agreed_fields_and_is_json(document: Document) -> None:
     assert list(document) == ["bench", "scale", "machine", "rows", "claims"]
     assert (document["bench"], document["scale"]) == ("jisc", "quick")

@@ -45,13 +45,15 @@ NO_LAP = Lap(0.0, {}, answers.NOTHING)
 class Laps:
     """The same lap, driven several times.
 
-    ``pieces``: side by side, the seconds of every piece in every round.
+    ``pieces``: side by side, the seconds of every piece in every round. ``alike``: the pieces in which contenders that
+    have the same ones do the same. What tells them apart there is where their memory lies, and noise.
     """
 
     seconds: tuple[float, ...]
     work: dict[str, int]
     results: int
     pieces: tuple[tuple[float, ...], ...] = ()
+    alike: tuple[int, ...] = ()
 
     @property
     def median(self) -> float:
@@ -63,6 +65,12 @@ class Laps:
         >>> few, many = Laps((3.0,), {}, 0, ((4.0,), (3.0,))), Laps((1.0,), {}, 0, ((2.0,), (1.5,), (1.0,)))
         >>> many.times_as_fast_as(few)
         2.0
+
+        Pieces in which both do the same take both the same time, the better of theirs:
+
+        >>> one, other = Laps((9.0,), {}, 0, ((1.0, 8.0),), (1,)), Laps((8.0,), {}, 0, ((2.0, 6.0),), (1,))
+        >>> round(one.times_as_fast_as(other), 3)
+        1.143
         """
         mine, others = self._shared(other)
         return _best(others) / _best(mine) if len(mine) else other.median / self.median
@@ -89,7 +97,11 @@ class Laps:
 
     def _shared(self, other: Laps) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         rounds = min(len(self.pieces), len(other.pieces))
-        return np.array(self.pieces[:rounds]), np.array(other.pieces[:rounds])
+        mine, others = np.array(self.pieces[:rounds]), np.array(other.pieces[:rounds])
+        if rounds and self.alike == other.alike:
+            same = list(self.alike)
+            mine[:, same] = others[:, same] = np.minimum(mine[:, same], others[:, same])
+        return mine, others
 
     def columns(self, tuples: int) -> Row:
         """What a row says about them."""
@@ -131,14 +143,19 @@ def race(
 
 
 def side_by_side(
-    start: Callable[[str], Callable[[int], Lap]], cuts: Sequence[int], rounds: Mapping[str, int], report: Report
+    start: Callable[[str], Callable[[int], Lap]],
+    cuts: Sequence[int],
+    rounds: Mapping[str, int],
+    report: Report,
+    alike: Mapping[str, Sequence[int]] | None = None,
 ) -> dict[str, Laps]:
     """Drive several through at the same time, taking turns piece by piece; of every piece, the best round counts.
 
     Whatever slows the machine down for a moment then slows all of them down, or a round that does not count. They start
     and take turns in random order: where one's memory lies, and who ran before it, makes some per cent. ``start``
     brings a contender to the first of the ``cuts``; what it returns drives on to the others, a piece at a time.
-    ``rounds``: how often each takes part. All answers must be the same.
+    ``rounds``: how often each takes part. ``alike``: for some of them, the pieces in which these do the same.
+    All answers must be the same.
     """
     pieces: dict[str, list[list[float]]] = {name: [] for name in rounds}
     rng = np.random.default_rng(len(cuts))
@@ -161,7 +178,9 @@ def side_by_side(
                 answers.check_fingerprints(whole[names[0]].found, whole[name].found, (names[0], name))
     timed = {name: tuple(map(tuple, each)) for name, each in pieces.items()}
     return {
-        name: Laps((_best(np.array(timed[name])),), lap.work, lap.found.rows, timed[name])
+        name: Laps(
+            (_best(np.array(timed[name])),), lap.work, lap.found.rows, timed[name], tuple((alike or {}).get(name, ()))
+        )
         for name, lap in whole.items()
     }
 
