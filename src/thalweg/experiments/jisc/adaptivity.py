@@ -34,8 +34,8 @@ OTHER = "the plan of another phase"
 _WINDOW_S = 1.0
 _RATE = 2_000.0
 """Tuples per second and stream."""
-_FEW = 0.005
-"""Partners of a hub tuple in the selective stream."""
+_RESULTS = 0.5
+"""Results of a hub tuple, when the windows are full."""
 _BATCH = 1 << 14
 """Tuples handed over at once: the plan can change between two batches."""
 _PIECE = 1 << 15
@@ -47,7 +47,8 @@ _COUNTS = ("probes", "candidates", "stored", "completions")
 class Star:
     """The join of a hub with ``streams - 1`` others.
 
-    A hub tuple has so many ``combinations`` of partners in those that are not selective.
+    A hub tuple has so many ``combinations`` of partners in those that are not selective: the more, the dearer an order
+    that begins with them.
 
     >>> print(Star(3).cql)
     SELECT h.id AS id0, a1.id AS id1, a2.id AS id2
@@ -86,7 +87,8 @@ class Star:
     def phase(self, rng: np.random.Generator, number: int, start: float, seconds: float) -> dict[str, pa.Table]:
         """The streams in one phase: the first of the others is selective, then the last, then the one before it."""
         selective = 1 + -number % (self.streams - 1)
-        partners = dict.fromkeys(self.others, self.combinations ** (1 / (self.streams - 2))) | {selective: _FEW}
+        partners = dict.fromkeys(self.others, self.combinations ** (1 / (self.streams - 2)))
+        partners[selective] = _RESULTS / self.combinations
         rate = {other: _RATE * (2 if other == selective else 1) for other in self.others}
         domains = {other: round(_WINDOW_S * rate[other] / partners[other]) for other in self.others}
         hub = {f"k{other}": domains[other] for other in self.others}

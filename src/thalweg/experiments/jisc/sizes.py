@@ -156,7 +156,9 @@ SIZES: dict[Scale, Sizes] = {
         adapting=Adapting(
             streams=(4, 6, 8), phases=3, phase_seconds=40.0, steady_seconds=60.0, rounds=1, steady_rounds=12
         ),
-        on_spark=OnSpark((4,), combinations=400.0, phases=3, phase_triggers=8, trigger_tuples=150_000, steady_rounds=4),
+        on_spark=OnSpark(
+            (4,), combinations=1_500.0, phases=3, phase_triggers=8, trigger_tuples=150_000, steady_rounds=4
+        ),
     ),
     "paper": Sizes(
         stage=Stage(joins=(4, 8, 12, 16, 20), window=10_000, warm_turns=4, rounds=9, slow_rounds=1),
@@ -174,7 +176,7 @@ SIZES: dict[Scale, Sizes] = {
             warm_turns=2,
             tuples=4_000_000,
             periods=(1_000_000, 3_000_000, 10_000_000),
-            rounds=(10, 8, 8),
+            rounds=(9, 7, 6),
             slow_rounds=1,
         ),
         no_stall=NoStall(joins=8, window=10_000, changes=100, batches=4_000, interval=0.01),
@@ -183,7 +185,7 @@ SIZES: dict[Scale, Sizes] = {
             streams=(4, 6, 8), phases=6, phase_seconds=60.0, steady_seconds=240.0, rounds=1, steady_rounds=15
         ),
         on_spark=OnSpark(
-            (4, 6, 8), combinations=400.0, phases=3, phase_triggers=8, trigger_tuples=200_000, steady_rounds=4
+            (4, 6, 8), combinations=1_500.0, phases=3, phase_triggers=8, trigger_tuples=200_000, steady_rounds=4
         ),
     ),
 }
