@@ -289,16 +289,18 @@ def run(
             prefetch(mem, region + ((sequence + AHEAD) & mask) * stride)
             at += prefix
             if at < place[stream, 1]:
-                for path in range(first_path, first_path + streams[stream, S_PATHS]):
-                    key = hash_fields(tuples, at, lists, paths[path, P_FIELDS], paths[path, P_COUNT])
-                    head = paths[path, P_HEADS] + (key & paths[path, P_MASK]) * paths[path, P_SPAN]
-                    prefetch(mem, head)
-                    prefetch(mem, head + LINE)  # there, other windows that are looked up by the same key have theirs
-                step = programs[stream, G_FIRST]
+                step, beside = programs[stream, G_FIRST], LINE
                 if programs[stream, G_KEY_COUNT] > 0 and steps[step, X_IS_STATE]:
                     key = hash_fields(tuples, at, lists, programs[stream, G_KEY], programs[stream, G_KEY_COUNT])
                     target = steps[step, X_TARGET]
                     prefetch(mem, states[target, N_HEADS] + (key & states[target, N_MASK]))
+                    if states[target, N_COMPLETE] != COMPLETE:
+                        beside = -LINE  # where windows below it have their heads, which are asked what is missing
+                for path in range(first_path, first_path + streams[stream, S_PATHS]):
+                    key = hash_fields(tuples, at, lists, paths[path, P_FIELDS], paths[path, P_COUNT])
+                    head = paths[path, P_HEADS] + (key & paths[path, P_MASK]) * paths[path, P_SPAN]
+                    prefetch(mem, head)
+                    prefetch(mem, head + beside)  # other windows that are looked up by the same key
             # 3. Probe.
             frame, depth = 0, 0
             frame_program[0] = stream
