@@ -148,7 +148,7 @@ SIZES: dict[Scale, Sizes] = {
             warm_turns=2,
             tuples=1_000_000,
             periods=(500_000, 1_500_000, 5_000_000),
-            rounds=(12, 10, 8),
+            rounds=(6, 4, 4),
             slow_rounds=1,
         ),
         no_stall=NoStall(joins=8, window=4_000, changes=100, batches=1_400, interval=0.01),
