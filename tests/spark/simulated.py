@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -36,19 +36,15 @@ class DictLog:
 
     held: dict[tuple[int, int], bytes] = field(default_factory=dict)
 
-    def put(self, batch: int, home: int, body: bytes) -> None:
-        assert (batch, home) not in self.held
-        self.held[batch, home] = body
+    def put(self, batch: int, number: int, body: bytes) -> None:
+        assert (batch, number) not in self.held
+        self.held[batch, number] = body
 
-    def get(self, batch: int, home: int) -> bytes:
-        return self.held[batch, home]
+    def get(self, batch: int, number: int) -> bytes | None:
+        return self.held.get((batch, number))
 
-    def drop(self, batch: int, home: int) -> None:
-        del self.held[batch, home]
-
-    def bundles(self) -> Iterator[tuple[int, int, bytes]]:
-        for (batch, home), body in self.held.items():
-            yield batch, home, body
+    def drop(self, batch: int, number: int) -> None:
+        del self.held[batch, number]
 
 
 class SimulatedBucket:
@@ -65,7 +61,7 @@ class SimulatedBucket:
 
     @property
     def values(self) -> set[tuple[int, int]]:
-        """The keys of what is in the log: batch and home."""
+        """The keys of what is in the log: batch and number."""
         return set(self._log.held)
 
     @property
@@ -82,9 +78,14 @@ class SimulatedBucket:
         return sum(table.num_rows for body in self._log.held.values() for table in unbundle(body))
 
     def run(self, arriving: Arriving) -> list[pa.Table]:
+        """The results of a batch; attempts at it that fail after their work is done would have written the same."""
+        failed = []
         while self._rng.random() < self._troubled:
-            self._attempt(arriving)  # fails after its work is done, and is run again
+            failed.append(self._attempt(arriving))
         log, outcome = self._attempt(arriving)
+        for other_log, other in failed:
+            assert other_log.held == log.held
+            assert other.record == outcome.record
         self._log, self._record = log, outcome.record
         self.metrics.append(outcome.metrics)
         json.dumps(outcome.metrics)

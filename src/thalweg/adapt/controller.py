@@ -103,6 +103,7 @@ class Controller:
         states: which states a plan may keep.
         settings: the thresholds.
         chosen: whether the planner chose the plan for these statistics; someone else's is soon compared with others.
+        held: whether the plan stays until :meth:`release`.
 
     """
 
@@ -115,6 +116,7 @@ class Controller:
         settings: Adaptivity,
         *,
         chosen: bool = True,
+        held: bool = False,
     ) -> None:
         self._query = query
         self._graph = JoinGraph.of(query)
@@ -134,7 +136,7 @@ class Controller:
         self._pending: Plan | None = None
         self._streak = 0
         self._cooling = 0
-        self._is_held = False
+        self._is_held = held
         self.position = 0
         self.changes = 0
         self.decisions: list[Decision] = []
@@ -187,12 +189,9 @@ class Controller:
         self._is_held = False
         self._reference = None
 
-    def start_over(self, bucket: Bucket) -> None:
-        """The bucket was built anew: its counters begin again, and what was learned stays."""
-        unlooked = self._unlooked
-        self._seen = bucket.counts
-        self._looked = _less(self._seen, unlooked)
-        self._monitor.start_over(bucket.glimpse(0))
+    def begin_with(self, bucket: Bucket) -> None:
+        """The bucket was built anew from its log: what that took is not what the plan costs."""
+        self._seen = self._looked = bucket.counts
 
     # -- Looking ------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 """Which plans a bucket has run under, since when and why, and how their states have filled.
 
-A history is part of what a bucket commits with every batch, so it survives restarts; it is bounded, so the
+A history lives with the engine whose states it tells of. What the input alone has decided (the first plan, and those by
+command) is also part of what a bucket commits with every batch, so it survives a restart. A history is bounded, so the
 oldest stretches are forgotten in time.
 """
 
@@ -50,7 +51,8 @@ class StateProgress:
 class Period:
     """A stretch under one plan: its first batch, the tuples processed before it, and why it began.
 
-    ``time``: the event time that was reached, in microseconds since 1970, if there was one.
+    ``time``: the event time that was reached, in microseconds since 1970, if there was one. ``lasts``: the input alone
+    decided on it, so it is committed with its batch.
     """
 
     batch: int
@@ -59,6 +61,7 @@ class Period:
     reason: str
     states: list[StateProgress] = field(default_factory=list)
     time: int | None = None
+    lasts: bool = False
 
 
 class History:
@@ -69,14 +72,21 @@ class History:
         self.changes = 0
         self.position = 0
         self.periods: list[Period] = []
+        self._lasting = 0
 
-    def begin(self, batch: int, plan: str, reason: str, taken: int = 0, time: int | None = None) -> None:
+    def begin(
+        self, batch: int, plan: str, reason: str, taken: int = 0, time: int | None = None, *, lasts: bool = False
+    ) -> None:
         """From here on, another plan; ``taken``: so many tuples of the batch were processed before."""
         self.changes += bool(self.periods)
+        self._lasting += lasts and bool(self.periods)
         for state in self.periods[-1].states if self.periods else ():
             state.course = state.course[:1] + state.course[1:][-1:]  # how it began and ended
-        self.periods.append(Period(batch, self.position + taken, plan, reason, time=time))
-        del self.periods[:-_PERIODS]
+        self.periods.append(Period(batch, self.position + taken, plan, reason, time=time, lasts=lasts))
+        others = [period for period in self.periods if not period.lasts]
+        lasting = [period for period in self.periods if period.lasts]
+        kept = {id(period) for period in (*lasting[-_PERIODS:], *others[-_PERIODS:])}
+        self.periods = [period for period in self.periods if id(period) in kept]
 
     def update(self, tuples: int, sizes: Sequence[StoreSize]) -> None:
         """So many tuples later the states hold this much."""
@@ -97,11 +107,16 @@ class History:
 
     def to_json(self) -> dict[str, Any]:
         periods = [asdict(period) for period in self.periods]
-        return {"changes": self.changes, "position": self.position, "periods": periods}
+        return {"changes": self.changes, "lasting": self._lasting, "position": self.position, "periods": periods}
+
+    def lasting_json(self) -> dict[str, Any]:
+        """The part that depends on the input alone: not what the planner decided, and not what states hold."""
+        periods = [{**asdict(period), "states": []} for period in self.periods if period.lasts]
+        return {"changes": self._lasting, "lasting": self._lasting, "position": self.position, "periods": periods}
 
     def restore(self, known: Mapping[str, Any]) -> None:
         """Be what another history of the same bucket was."""
-        self.changes, self.position = known["changes"], known["position"]
+        self.changes, self._lasting, self.position = known["changes"], known["lasting"], known["position"]
         self.periods = [
             Period(**{**period, "states": [StateProgress(**state) for state in period["states"]]})
             for period in known["periods"]

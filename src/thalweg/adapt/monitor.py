@@ -97,11 +97,6 @@ class Monitor:
         self._time = glimpse.time
         self._arrivals = [window.arrived for window in glimpse.windows]
 
-    def start_over(self, glimpse: Glimpse) -> None:
-        """The engine was built anew: its counters begin again, and what was learned stays."""
-        self._time = glimpse.time
-        self._arrivals = [window.arrived for window in glimpse.windows]
-
     def forget(self) -> None:
         """The streams have changed: what was seen of them before says nothing about them now."""
         self._arrived, self._elapsed = [0.0] * len(self._arrived), 0.0
@@ -115,6 +110,13 @@ class Monitor:
         self._work = [0.0] * len(self._work)
 
     # -- What is known ------------------------------------------------------------------
+
+    @staticmethod
+    def statistics_of(query: Query, glimpse: Glimpse) -> Statistics:
+        """What a single look says."""
+        monitor = Monitor(query, memory=1.0)
+        monitor.look(glimpse, NO_WORK)
+        return monitor.statistics()
 
     @property
     def work(self) -> tuple[float, ...]:

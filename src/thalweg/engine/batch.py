@@ -18,12 +18,14 @@ class Batch:
     """New rows of one stream with their event times.
 
     ``rows`` are their row numbers where the payload is already known to the bucket;
-    without them, the bucket keeps the columns it needs itself.
+    without them, the bucket keeps the columns it needs itself. ``numbers`` are the row numbers that it is to give
+    them then, in rising order and above all before; without them, rows are numbered as they come.
     """
 
     table: pa.Table
     times: Int64s
     rows: Int64s | None = None
+    numbers: Int64s | None = None
 
 
 def in_time_order(words: Int64s) -> Int64s:

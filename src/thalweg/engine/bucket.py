@@ -42,12 +42,18 @@ class Bucket(Protocol):
         be older). Without one, the rows of all calls come in total order.
         """
 
-    def load(self, batches: Sequence[Batch | None], watermark: int) -> bool:
-        """Fill the windows of a new bucket with rows whose results were emitted before.
+    @property
+    def can_load(self) -> bool:
+        """Whether windows are all that has to be remembered.
 
-        No row before ``watermark`` follows. False, and nothing has happened, where more must be remembered than
-        windows hold: results that have yet to leave, ROWS windows, set differences. Such a bucket has to take the
-        rows as if they were new.
+        Not where results have yet to leave, in ROWS windows, and in set differences: such a bucket has to take its rows
+        again as if they were new.
+        """
+
+    def load(self, batches: Sequence[Sequence[Batch]], watermark: int) -> None:
+        """Fill the windows of a new bucket that ``can_load`` with rows whose results were emitted before.
+
+        ``batches`` are those of each stream. No row before ``watermark`` follows.
         """
 
     def advance(self, limit: int | None = None, between: Callable[[], None] | None = None) -> Iterator[pa.Table]:

@@ -38,6 +38,8 @@ class DifferenceBucket:
 
     __image__: ClassVar = ("plan", "_payloads", "_keys", "_inputs", "_waiting", "_difference", "_tuples", "_results")
 
+    can_load = False  # what is blocked depends on the order of rows
+
     def __init__(self, query: Query, plan: AnyPlan | None = None, payloads: Sequence[Rows] | None = None) -> None:
         expressions = Expressions(physical_names(query) | engine_columns(query))
         self._payloads: Sequence[Rows] = payloads or [
@@ -57,12 +59,12 @@ class DifferenceBucket:
     def offer(self, batches: Sequence[Batch | None], watermark: int | None = None) -> None:  # noqa: ARG002 - settle decides
         for stream, batch in enumerate(batches):
             if batch is not None:
-                rows = self._payloads[stream].append(batch.table) if batch.rows is None else batch.rows
+                rows = self._payloads[stream].append(batch.table, batch.numbers) if batch.rows is None else batch.rows
                 self._waiting.add(stream, self._inputs[stream].words(batch, rows))
                 self._tuples += len(rows)
 
-    def load(self, batches: Sequence[Batch | None], watermark: int) -> bool:  # noqa: ARG002 - what is blocked depends on order
-        return False
+    def load(self, batches: Sequence[Sequence[Batch]], watermark: int) -> None:  # noqa: ARG002 - as others have it
+        raise PlanError(f"query '{self._query.name}' is a set difference, whose rows cannot be loaded")
 
     def advance(
         self,

@@ -93,15 +93,21 @@ class JoinBucket:
             if batch is None:
                 words.append(np.zeros((0, encoder.layout.width), np.int64))
             else:
-                rows = payload.append(batch.table) if batch.rows is None else batch.rows
+                rows = payload.append(batch.table, batch.numbers) if batch.rows is None else batch.rows
                 words.append(encoder.encode(batch.table, batch.times, rows))
         return words
 
-    def load(self, batches: Sequence[Batch | None], watermark: int) -> bool:
-        if self._needs_order or not isinstance(self._emitter, Entering):
-            return False
-        self._engine.load(self._words(batches), watermark)
-        return True
+    @property
+    def can_load(self) -> bool:
+        return not self._needs_order and isinstance(self._emitter, Entering)
+
+    def load(self, batches: Sequence[Sequence[Batch]], watermark: int) -> None:
+        words = []
+        for encoder, payload, parts in zip(self._encoders, self._payloads, batches, strict=True):
+            numbers = payload.load([part.table for part in parts])
+            encoded = [encoder.encode(part.table, part.times, rows) for part, rows in zip(parts, numbers, strict=True)]
+            words.append(np.concatenate([np.zeros((0, encoder.layout.width), np.int64), *encoded]))
+        self._engine.load(words, watermark)
 
     def advance(self, limit: int | None = None, between: Callable[[], None] | None = None) -> Iterator[pa.Table]:
         blocks = self._engine.advance(limit) if between is None else self._advance_in_stretches(limit, between)

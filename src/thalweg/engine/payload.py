@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import ClassVar, Protocol
 
@@ -28,8 +29,11 @@ _MOST_BYTES = 1 << 30
 class Rows(Protocol):
     """Rows that can be found by number."""
 
-    def append(self, table: pa.Table) -> Int64s:
-        """Keep further rows; returns their numbers."""
+    def append(self, table: pa.Table, numbers: Int64s | None = None) -> Int64s:
+        """Keep further rows; returns their numbers: the next ones, or those given."""
+
+    def load(self, tables: Sequence[pa.Table]) -> list[Int64s]:
+        """Keep the rows of these tables, as the first ones; returns the numbers of those of each."""
 
     def take(self, column: str, rows: Int64s) -> pa.Array:
         """The values of a column in these rows."""
@@ -111,21 +115,36 @@ class Payload:
         self._firsts = np.zeros(0, np.int64)
         self._next = 0
 
-    @property
-    def next_row(self) -> int:
-        """The number that the next row will get."""
-        return self._next
-
-    def append(self, table: pa.Table) -> Int64s:
+    def append(self, table: pa.Table, numbers: Int64s | None = None) -> Int64s:
         """Keep rows; returns their numbers."""
         count = table.num_rows
-        rows = np.arange(self._next, self._next + count)
-        if count and len(self._schema):
-            new = _decoded(table.select(self._schema.names)).combine_chunks()
-            self._place([*self._chunks, _Chunk(self._next, self._next + count, count, new)])
+        rows = np.arange(self._next, self._next + count) if numbers is None else numbers
+        if not count:
+            return rows
+        first, self._next = int(rows[0]), int(rows[-1]) + 1
+        if len(self._schema):
+            new = self._needed(table)
+            if self._next - first != count:
+                new = new.append_column(_NUMBER, pa.array(rows))
+            self._place([*self._chunks, _Chunk(first, self._next, count, new)])
             self._merge()
-        self._next += count
         return rows
+
+    def load(self, tables: Sequence[pa.Table]) -> list[Int64s]:
+        """Keep rows in the pieces in which they were kept before: nothing is copied."""
+        ends = np.cumsum([0, *(table.num_rows for table in tables)]).tolist()
+        spans = list(pairwise(ends))
+        if len(self._schema):
+            pieces = zip(spans, tables, strict=True)
+            filled = [
+                _Chunk(first, end, end - first, self._needed(table)) for (first, end), table in pieces if first < end
+            ]
+            self._place(filled)
+        self._next = ends[-1]
+        return [np.arange(first, end) for first, end in spans]
+
+    def _needed(self, table: pa.Table) -> pa.Table:
+        return _decoded(table.select(self._schema.names)).combine_chunks()
 
     def is_due(self, held: int) -> bool:
         """Whether a good part of what is kept may be done with, if ``held`` rows are needed."""
@@ -236,8 +255,11 @@ class TablePayload:
         self._table = table
         self._columns: dict[str, pa.Array] = {}
 
-    def append(self, table: pa.Table) -> Int64s:
+    def append(self, table: pa.Table, numbers: Int64s | None = None) -> Int64s:  # noqa: ARG002 - there are none
         raise InputError(f"these streams are complete; {table.num_rows} more rows cannot be added")
+
+    def load(self, tables: Sequence[pa.Table]) -> list[Int64s]:
+        raise InputError(f"these streams are complete; {len(tables)} more tables cannot be added")
 
     def take(self, column: str, rows: Int64s) -> pa.Array:
         """The values of a column in these rows."""

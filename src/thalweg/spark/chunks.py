@@ -1,19 +1,27 @@
 """The log of a bucket: the rows of its base windows, in chunks.
 
-A chunk is what one batch brought of one stream. Chunks whose rows have all left their windows are dropped. Others are
-merged, eight batches into one, and eight of those, so that their number grows with the logarithm of
-the batches that a window reaches over; what has left is not taken along. A merged batch is as good as the ones it was
-made of, because the answer does not depend on how the input was cut into batches.
+Design
+    A chunk is what one batch brought of one stream. Chunks whose rows have all left their windows are dropped. Others
+    are merged, eight batches into one, and eight of those, so that their number grows with the logarithm of the batches
+    that a window reaches over. Rows that have left are not merged. A merged batch is as good as those it was made of,
+    because the answer does not depend on how the input was cut into batches.
 
-Reading and writing go through Spark one value at a time, at about a millisecond each. So chunks of one batch lie
-together in one value, a *bundle*, if their streams have the same RANGE window: they come and go together. (Of streams
-with other windows, one could hold on to the many rows of another.)
+    Reading and writing go through Spark one value at a time, at about a millisecond each. So chunks of one batch lie
+    together, in one *bundle*, if their streams have the same RANGE window: they come and go together. (Of streams with
+    other windows, one could hold on to the many rows of another.) A bundle is one value, or several *pieces* if it is
+    large: Spark copies a value several times on its way, and cannot send one of two gigabytes at all.
+
+Invariant
+    What is put and dropped is a function of the log as it was committed and of the batch's rows. It does not depend on
+    which engine ran the batch: one that lived on, or one that was built anew. So two attempts at a batch write the same
+    keys and the same bytes. What is read back is verified: the checksum of every piece, the rows of every chunk.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass
 from itertools import groupby
 from typing import Any, Protocol
 
@@ -24,7 +32,8 @@ from thalweg.cql.query import Query, RangeWindow, StreamRef
 from thalweg.engine.bucket import Bucket
 from thalweg.engine.instants import NEVER
 from thalweg.engine.kernels.compiled import Int64s
-from thalweg.spark.packing import bundle, event_times, time_column, unbundle
+from thalweg.errors import CheckpointError
+from thalweg.spark.packing import bundle, event_times, in_parts, time_column, unbundle
 
 _MERGED = 8
 """How many batches are merged into one."""
@@ -32,23 +41,25 @@ _SMALL = 1 << 16
 """Rows that are worth merging however few there are in all."""
 _LARGE = 8
 """A merged chunk has at most this part of the rows in the log: it goes as a whole."""
+_PIECE_BYTES = 1 << 25
+"""How large a piece is at most, unless a single row is larger. Batches that are merged have no more in all: merging
+more would copy much and save few values."""
+_PIECES = 1 << 16
+"""Pieces that a bundle may have: a number in the log is that of the bundle's home times this, plus the piece's."""
 _NUMBER = "__thalweg_number"
 
 
 class Log(Protocol):
-    """Where chunks are kept; written and read within one transaction with the record."""
+    """Where pieces are kept; written and read within one transaction with the record."""
 
-    def put(self, batch: int, home: int, body: bytes) -> None:
-        """Keep a bundle of what a batch brought, by the number of one of its streams."""
+    def put(self, batch: int, number: int, body: bytes) -> None:
+        """Keep a piece of what a batch brought."""
 
-    def get(self, batch: int, home: int) -> bytes:
-        """What was put."""
+    def get(self, batch: int, number: int) -> bytes | None:
+        """What was put; None if there is nothing."""
 
-    def drop(self, batch: int, home: int) -> None:
-        """Forget a bundle."""
-
-    def bundles(self) -> Iterator[tuple[int, int, bytes]]:
-        """All of them: batch, home, body; in any order."""
+    def drop(self, batch: int, number: int) -> None:
+        """Forget a piece."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +69,9 @@ class Chunk:
     Attributes:
         batch: the last one that rows are of.
         stream: theirs.
-        rows: how many.
-        first: the bucket numbers rows as they come; this is the least,
-        end: and this is past the greatest of these.
+        rows: how many are in the log.
+        first, end: of a ROWS window, the least of the numbers of its rows, and one past the greatest. The rows of such
+            a stream are numbered as they come.
         newest: the newest event time.
         watermark: that of the end of the batch.
         home: which bundle of the batch it is in: that of this stream.
@@ -84,6 +95,18 @@ class Chunk:
         return self.batch, self.home
 
 
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A value of the log: how many bytes it has, and their checksum."""
+
+    size: int
+    checksum: int
+
+    @staticmethod
+    def of(body: bytes) -> Piece:
+        return Piece(len(body), zlib.crc32(body))
+
+
 class Chunks:
     """What is in the log of a bucket."""
 
@@ -91,55 +114,91 @@ class Chunks:
         self._streams = query.streams
         self._homes = [_home(query, stream) for stream in range(len(query.streams))]
         self._chunks: list[Chunk] = []
+        self._bundles: dict[tuple[int, int], tuple[Piece, ...]] = {}
         self._numbers = [0] * len(query.streams)
         self._held = [0] * len(query.streams)
 
     def __len__(self) -> int:
         return len(self._chunks)
 
-    def read(self, log: Log) -> dict[tuple[int, int], pa.Table]:
-        """The rows by batch and stream, to be taken by a bucket that numbers them from 0 on."""
-        bodies = {(batch, home): body for batch, home, body in log.bundles()}
-        tables = {key: _plain(table) for key, table in self._unpacked(self._chunks, bodies).items()}
-        self._numbers = [0] * len(self._streams)
-        self._chunks = [self._numbered(chunk, tables[chunk.batch, chunk.stream].num_rows) for chunk in self._chunks]
-        return tables
+    # -- Reading --------------------------------------------------------------------------
 
-    @staticmethod
-    def _unpacked(chunks: Sequence[Chunk], bodies: Mapping[tuple[int, int], bytes]) -> dict[tuple[int, int], pa.Table]:
-        """The tables of these chunks, all those of some bundles, by batch and stream."""
-        waiting = {place: iter(unbundle(body)) for place, body in bodies.items()}
-        ordered = sorted(chunks, key=lambda chunk: (chunk.batch, chunk.stream))
-        return {(chunk.batch, chunk.stream): next(waiting[chunk.place]) for chunk in ordered}
+    def read(self, log: Log) -> Iterator[tuple[Chunk, pa.Table]]:
+        """The chunks with their rows, batch by batch, as few at a time as lie together."""
+        for _, group in groupby(self._chunks, key=lambda chunk: chunk.batch):
+            batch = list(group)
+            for place in dict.fromkeys(chunk.place for chunk in batch):
+                yield from self._unpacked([chunk for chunk in batch if chunk.place == place], log)
 
-    def batches(self, tables: Mapping[tuple[int, int], pa.Table]) -> Iterator[tuple[int, dict[int, pa.Table]]]:
-        """Batch by batch, its watermark and its rows by stream."""
-        for batch, group in groupby(self._chunks, key=lambda chunk: chunk.batch):
-            parts = list(group)
-            yield parts[0].watermark, {chunk.stream: tables[batch, chunk.stream] for chunk in parts}
+    def numbers(self, chunk: Chunk, table: pa.Table) -> Int64s | None:
+        """The numbers that the rows of a chunk have had since they came; None: their window counts no rows."""
+        return _numbers(chunk, table) if self._counts_rows(chunk.stream) else None
+
+    def next_numbers(self, stream: int, rows: int) -> Int64s | None:
+        """The numbers that the next rows of a stream get; None: its window counts no rows."""
+        first = self._numbers[stream]
+        return np.arange(first, first + rows) if self._counts_rows(stream) else None
+
+    def _unpacked(self, chunks: Sequence[Chunk], log: Log) -> Iterator[tuple[Chunk, pa.Table]]:
+        """The rows of these chunks, which are all those of one bundle."""
+        place = chunks[0].place
+        slices = (table for number in range(len(self._bundles[place])) for table in self._piece(place, number, log))
+        for chunk in sorted(chunks, key=lambda chunk: chunk.stream):
+            parts: list[pa.Table] = []
+            rows = 0
+            while rows < chunk.rows and (part := next(slices, None)) is not None:
+                parts.append(part)
+                rows += part.num_rows
+            if rows != chunk.rows:
+                what = f"{rows} rows of stream {chunk.stream}, and {chunk.rows} were put there"
+                raise _damaged(chunk.batch, what)
+            yield chunk, pa.concat_tables(parts)
+
+    def _piece(self, place: tuple[int, int], number: int, log: Log) -> list[pa.Table]:
+        """The tables of one value of the log."""
+        batch, home = place
+        known = self._bundles[place][number]
+        body = log.get(batch, _key(home, number))
+        if body is None:
+            raise _damaged(batch, f"no piece {number} of the rows of stream {home}, which has {known.size} bytes")
+        if Piece.of(body) != known:
+            what = f"{len(body)} bytes of stream {home} that are not the {known.size} bytes which were put there"
+            raise _damaged(batch, what)
+        return unbundle(body)
+
+    # -- Writing --------------------------------------------------------------------------
 
     def add(self, batch: int, tables: Mapping[int, pa.Table], watermark: int, log: Log) -> None:
         """Put into the log what is still needed of rows that the bucket has just taken."""
         needed = {}
         for stream, table in sorted(tables.items()):
-            newest = int(times_of(self._streams[stream], table).max())
-            chunk = Chunk(batch, stream, table.num_rows, 0, 0, newest, watermark, self._homes[stream])
-            chunk = self._numbered(chunk, table.num_rows)
-            if self._may_be_needed(chunk, watermark):
-                needed[chunk] = self._in_time(stream, table, watermark)
+            first = end = 0
+            if self._counts_rows(stream):
+                first, end = self._numbers[stream], self._numbers[stream] + table.num_rows
+                self._numbers[stream] = end
+            alive = self._in_time(stream, table, watermark)
+            if alive.num_rows:
+                newest = int(times_of(self._streams[stream], alive).max())
+                home = self._homes[stream]
+                chunk = Chunk(batch, stream, alive.num_rows, first, end, newest, watermark, home)
+                needed[chunk] = alive
         self._put(needed, log)
         self._chunks += needed
 
-    @staticmethod
-    def _put(needed: Mapping[Chunk, pa.Table], log: Log) -> None:
+    def _put(self, needed: Mapping[Chunk, pa.Table], log: Log) -> None:
         """Write chunks, which are in the order of their streams, in their bundles."""
-        for batch, home in dict.fromkeys(chunk.place for chunk in needed):
-            log.put(batch, home, bundle(t for chunk, t in needed.items() if chunk.place == (batch, home)))
+        for place in dict.fromkeys(chunk.place for chunk in needed):
+            batch, home = place
+            pieces: list[Piece] = []
+            for body in _bodies(table for chunk, table in needed.items() if chunk.place == place):
+                log.put(batch, _key(home, len(pieces)), body)
+                pieces.append(Piece.of(body))
+            self._bundles[place] = tuple(pieces)
 
-    def _numbered(self, chunk: Chunk, rows: int) -> Chunk:
-        first = self._numbers[chunk.stream]
-        self._numbers[chunk.stream] += rows
-        return replace(chunk, rows=rows, first=first, end=first + rows)
+    def _drop(self, place: tuple[int, int], log: Log) -> None:
+        batch, home = place
+        for number in range(len(self._bundles.pop(place))):
+            log.drop(batch, _key(home, number))
 
     def tidy(self, bucket: Bucket, watermark: int, log: Log) -> None:
         """Drop the chunks whose rows have all left their windows, and merge batches."""
@@ -152,9 +211,8 @@ class Chunks:
                 rows = int(end - first)
             left[chunk] = rows
         kept = {chunk.place for chunk, rows in left.items() if rows}
-        for place in dict.fromkeys(chunk.place for chunk in self._chunks):
-            if place not in kept:
-                log.drop(*place)
+        for place in [place for place in self._bundles if place not in kept]:
+            self._drop(place, log)
         self._chunks = [chunk for chunk in self._chunks if chunk.place in kept]
         while run := self._run(left):
             self._merge(run, bucket, watermark, log)
@@ -197,27 +255,34 @@ class Chunks:
         """
         batches = [list(group) for _, group in groupby(self._chunks, key=lambda chunk: chunk.batch)]
         rows = [sum(left.get(chunk, chunk.rows) for chunk in batch) for batch in batches]
+        sizes = [self._size(batch) for batch in batches]
         limit = max(_SMALL, sum(rows) // _LARGE)
         for start in range(len(batches) - _MERGED + 1):
             run = slice(start, start + _MERGED)
-            if len({batch[0].span for batch in batches[run]}) == 1 and sum(rows[run]) <= limit:
+            is_even = len({batch[0].span for batch in batches[run]}) == 1
+            if is_even and sum(rows[run]) <= limit and sum(sizes[run]) <= _PIECE_BYTES:
                 return batches[run]
         return []
+
+    def _size(self, chunks: Iterable[Chunk]) -> int:
+        """Bytes of the bundles that chunks are in."""
+        return sum(piece.size for place in {chunk.place for chunk in chunks} for piece in self._bundles[place])
 
     def _merge(self, run: Sequence[Sequence[Chunk]], bucket: Bucket, watermark: int, log: Log) -> None:
         last = run[-1][0]
         old = [chunk for batch in run for chunk in batch]
         places = dict.fromkeys(chunk.place for chunk in old)
-        tables = self._unpacked(old, {place: log.get(*place) for place in places})
+        tables: dict[Chunk, pa.Table] = {}
         for place in places:
-            log.drop(*place)
+            tables.update(self._unpacked([chunk for chunk in old if chunk.place == place], log))
+        for place in places:
+            self._drop(place, log)
         merged = {}
         for stream in range(len(self._streams)):
             chunks = [chunk for chunk in old if chunk.stream == stream]
             if not chunks:
                 continue
-            parts = [tables[chunk.batch, stream] for chunk in chunks]
-            table = self._rows_left(chunks, parts, bucket, watermark)
+            table = self._rows_left(chunks, [tables[chunk] for chunk in chunks], bucket, watermark)
             if table.num_rows:
                 chunk = Chunk(
                     last.batch,
@@ -242,20 +307,55 @@ class Chunks:
     ) -> pa.Table:
         """The rows of chunks of one stream that have not left its window."""
         stream = chunks[0].stream
-        table = pa.concat_tables(map(_plain, tables))
+        table = pa.concat_tables(map(plain, tables))
         if not self._counts_rows(stream):
             return self._in_time(stream, table, watermark)
         numbers = np.concatenate([_numbers(chunk, table) for chunk, table in zip(chunks, tables, strict=True)])
         alive = np.isin(numbers, bucket.rows(stream))
         return table.append_column(_NUMBER, pa.array(numbers)).filter(pa.array(alive))
 
+    # -- What is remembered ---------------------------------------------------------------
+
     def to_json(self) -> dict[str, Any]:
-        return {"chunks": [astuple(chunk) for chunk in self._chunks], "numbers": self._numbers, "held": self._held}
+        return {
+            "chunks": [astuple(chunk) for chunk in self._chunks],
+            "bundles": [[*place, [astuple(piece) for piece in pieces]] for place, pieces in self._bundles.items()],
+            "numbers": self._numbers,
+            "held": self._held,
+        }
 
     def restore(self, known: Mapping[str, Any]) -> None:
         """Go on where :meth:`to_json` was."""
         self._chunks = [Chunk(*chunk) for chunk in known["chunks"]]
+        self._bundles = {
+            (batch, home): tuple(Piece(*piece) for piece in pieces) for batch, home, pieces in known["bundles"]
+        }
         self._numbers, self._held = list(known["numbers"]), list(known["held"])
+
+
+def _key(home: int, piece: int) -> int:
+    """The number of a piece in the log, unique among those of its batch."""
+    return home * _PIECES + piece
+
+
+def _bodies(tables: Iterable[pa.Table]) -> Iterator[bytes]:
+    """Tables, in order, as bytes in pieces; the same tables make the same bytes."""
+    waiting: list[pa.Table] = []
+    size = 0
+    for part in (part for table in tables for part in in_parts(table.combine_chunks(), _PIECE_BYTES)):
+        if waiting and size + part.nbytes > _PIECE_BYTES:
+            yield bundle(waiting)
+            waiting, size = [], 0
+        waiting.append(part)
+        size += part.nbytes
+    yield bundle(waiting)
+
+
+def _damaged(batch: int, found: str) -> CheckpointError:
+    return CheckpointError(
+        f"the checkpoint is damaged: for batch {batch} the state store has {found}. "
+        "Nothing was changed. Restore the checkpoint directory from a copy, or start with a new one."
+    )
 
 
 def _home(query: Query, stream: int) -> int:
@@ -279,14 +379,14 @@ def packed_times(ref: StreamRef, table: pa.Table) -> pa.ChunkedArray:
     return event_times(table, time_column(ref.time, ref.schema.field(ref.time).type))
 
 
-def _plain(table: pa.Table) -> pa.Table:
+def plain(table: pa.Table) -> pa.Table:
     """A chunk's rows as they came, without their numbers."""
     return table.drop_columns(_NUMBER) if _NUMBER in table.column_names else table
 
 
 def _numbers(chunk: Chunk, table: pa.Table) -> Int64s:
     """The numbers of the rows of a ROWS window: without gaps, or as they were noted when some had left."""
-    if chunk.end - chunk.first == table.num_rows:
-        return np.arange(chunk.first, chunk.end)
-    numbers: Int64s = table.column(_NUMBER).to_numpy()
-    return numbers
+    if _NUMBER in table.column_names:
+        numbers: Int64s = table.column(_NUMBER).to_numpy()
+        return numbers
+    return np.arange(chunk.first, chunk.end)

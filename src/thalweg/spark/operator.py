@@ -20,7 +20,6 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, St
 
 from thalweg.engine.feedback import Savings
 from thalweg.engine.instants import NEVER
-from thalweg.errors import ThalwegError
 from thalweg.spark.buckets import bucket_keys
 from thalweg.spark.lodging import lodge
 from thalweg.spark.resident import Arriving, Outcome, Resident, Spec, attend
@@ -36,10 +35,10 @@ EMITTED = ", ".join(["bucket INT, body BINARY, metrics STRING", *(f"{name} BIGIN
 """What the operator emits: blobs of results, all metrics as a text, and those that Spark adds up, also as numbers."""
 
 # A schema as text would be sent to the JVM to be parsed, in every task anew.
-_KEY = StructType([StructField("batch", LongType()), StructField("home", IntegerType())])
+_KEY = StructType([StructField("batch", LongType()), StructField("number", IntegerType())])
 _VALUE = StructType([StructField("body", BinaryType())])
 _RECORD = (-1, -1)
-"""Where the record lies among the bundles: Spark compiles an encoder for every state variable in every task, which
+"""Where the record lies among the pieces: Spark compiles an encoder for every state variable in every task, which
 takes longer than anything that a small batch does with it. So there is one."""
 
 _IDLE_SECONDS = 600.0
@@ -59,22 +58,15 @@ class StateLog:
     def __init__(self, state: MapState) -> None:
         self._state = state
 
-    def put(self, batch: int, home: int, body: bytes) -> None:
-        self._state.updateValue((batch, home), (body,))
+    def put(self, batch: int, number: int, body: bytes) -> None:
+        self._state.updateValue((batch, number), (body,))
 
-    def get(self, batch: int, home: int) -> bytes:
-        held = self._state.getValue((batch, home))
-        if held is None:
-            raise ThalwegError(f"the state store has lost the rows that batch {batch} brought of stream {home}")
-        return bytes(held[0])
+    def get(self, batch: int, number: int) -> bytes | None:
+        held = self._state.getValue((batch, number))
+        return None if held is None else bytes(held[0])
 
-    def drop(self, batch: int, home: int) -> None:
-        self._state.removeKey((batch, home))
-
-    def bundles(self) -> Iterator[tuple[int, int, bytes]]:
-        for (batch, home), (body,) in self._state.iterator():
-            if (batch, home) != _RECORD:
-                yield batch, home, bytes(body)
+    def drop(self, batch: int, number: int) -> None:
+        self._state.removeKey((batch, number))
 
     def record(self) -> str | None:
         """What was committed last."""
@@ -119,7 +111,7 @@ class BucketOperator(StatefulProcessor):
                 _kept[self._spec.identity, bucket] = resident, time.monotonic()
         if self._spec.late_directory is not None:
             query = self._spec.query
-            name = f"{resident.checkpoint}-{outcome.batch:012}-{bucket}"
+            name = f"{self._spec.identity}-{outcome.batch:012}-{bucket}"
             write(self._spec.late_directory, query.name, query.aliases, name, outcome.kept_out)
         yield from _emitted(bucket, outcome)
 

@@ -105,7 +105,7 @@ class Packer:
         held: list[pa.RecordBatch] = []
         size, place = 0, _task() << 32
         most = _FLUSH_BYTES // self.partitioning.copies(self.stream)
-        for part in (part for batch in batches for part in _in_parts(batch, most)):
+        for part in (part for batch in batches for part in in_parts(batch, most)):
             held.append(part)
             size += part.nbytes
             if size >= most:
@@ -192,11 +192,16 @@ def _task() -> int:
     return 0 if context is None else context.partitionId()
 
 
-def _in_parts(rows: _Rows, most: int) -> Iterator[_Rows]:
-    """Rows in parts of at most so many bytes, about; none if there are none."""
-    count = max(1, rows.num_rows * most // max(1, rows.nbytes))
-    for start in range(0, rows.num_rows, count):
-        yield rows.slice(start, count)
+def in_parts(rows: _Rows, most: int) -> Iterator[_Rows]:
+    """Rows in parts of at most so many bytes, unless a single row has more; none if there are none."""
+    size, count = rows.nbytes, rows.num_rows
+    if count and (size <= most or count == 1):
+        yield rows
+        return
+    # Rows may differ in size: a part that is still too large is divided again.
+    each = max(1, min(count * most // max(1, size), count - 1))
+    for start in range(0, count, each):
+        yield from in_parts(rows.slice(start, each), most)
 
 
 def _conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -211,7 +216,7 @@ def blob(table: pa.Table) -> bytes:
 
 def blobs(table: pa.Table) -> list[bytes]:
     """A table as blobs that are neither too large nor empty."""
-    return [blob(part) for part in _in_parts(table, _BODY_BYTES)]
+    return [blob(part) for part in in_parts(table, _BODY_BYTES)]
 
 
 def bundle(tables: Iterable[pa.Table]) -> bytes:

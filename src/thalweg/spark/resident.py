@@ -1,18 +1,24 @@
 """A bucket that lives on: its engine, its durable log, and what is remembered between batches.
 
-Durable are the base windows, as a log of *chunks* (:mod:`thalweg.spark.chunks`), and a small
-*record*. Everything else follows from them: a resident that is lost, or that is ahead of what was committed,
-is built anew from the log.
+Durable are the base windows, as a log of *chunks* (:mod:`thalweg.spark.chunks`), and a small *record*. What a batch
+writes to them is a function of what was committed before and of the batch's input. Two attempts at a batch write the
+same bytes, whichever engines they run on.
+
+Everything else is a cache. The engine's states are one, and so is what it has learned: the plan that it adapted to,
+what the controller knows, the course of its states. These differ from attempt to attempt, so they are not committed.
+They are *notes*, which lie beside the engine's image and go with it. A resident that is lost, or that is ahead of what
+was committed, is built anew from the log, under a plan that suits what its windows hold.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +29,7 @@ import pyarrow.compute as pc
 from thalweg.adapt.controller import Controller
 from thalweg.adapt.decision import plan_label
 from thalweg.adapt.history import History
+from thalweg.adapt.monitor import LOOK_ROWS, Monitor
 from thalweg.cql.query import Query
 from thalweg.engine.batch import Batch
 from thalweg.engine.bucket import Bucket, open_bucket
@@ -39,10 +46,10 @@ from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.partitioning import Partitioning
 from thalweg.plan.plan_json import any_plan_from_json, plan_to_json
 from thalweg.plan.program import Rank
-from thalweg.plan.search import rank
+from thalweg.plan.search import choose_plan, rank
 from thalweg.plan.statistics import Statistics
 from thalweg.planning import plan_for
-from thalweg.spark.chunks import Chunks, Log, packed_times, times_of
+from thalweg.spark.chunks import Chunk, Chunks, Log, packed_times, plain, times_of
 from thalweg.spark.commands import parse_command
 from thalweg.spark.compatibility import Description, obstacles
 from thalweg.spark.packing import blob, blobs, unblob, usable
@@ -50,8 +57,10 @@ from thalweg.spark.relations import Relations, rows_of_bucket
 from thalweg.spark.side_output import LATE, NO_TIME, KeptOut
 from thalweg.spark.watermarks import Watermarks
 
-FORMAT = 4
+FORMAT = 5
 """Of the record, the chunks and the order of sources; a checkpoint of another format is refused."""
+
+_NOTES = "notes.json"
 
 PHASES = ("decode", "probe", "complete", "emit", "log", "adapt", "rebuild")
 
@@ -129,12 +138,13 @@ class Resident:
     def __init__(self, spec: Spec, number: int) -> None:
         self.spec = spec
         self.token = ""
-        self.checkpoint = uuid.uuid4().hex[:12]
         self._number = number
         self._since = spec.created
         self._wakes = False
         self._batch = 0
         self._plan: AnyPlan | None = None
+        self._lasting_plan: AnyPlan | None = None
+        self._is_held = False
         self._bucket: Bucket | None = None
         self._controller: Controller | None = None
         self._history = History(spec.query.aliases)
@@ -154,16 +164,20 @@ class Resident:
         started = time.perf_counter()
         resident = Resident(spec, number)
         resident._recall(record)
+        resident._plan = resident._lasting_plan
         resident._open()
-        tables, relations = resident._chunks.read(log), resident._relations()
-        if not resident._load(tables, relations):
+        relations = resident._relations()
+        if not resident._load(log, relations):
             resident._begin_with(relations)
-            for watermark, group in resident._chunks.batches(tables):
-                resident._replay(group, watermark)
+            chunks = resident._chunks.read(log)
+            for _, group in groupby(chunks, key=lambda pair: pair[0].batch):
+                pairs = list(group)
+                rows = {chunk.stream: resident._logged(chunk, table) for chunk, table in pairs}
+                resident._replay(rows, pairs[0][0].watermark)
             # Batches without rows may have moved time on.
             resident._replay({}, resident._watermark)
-        if resident._controller is not None:
-            resident._controller.start_over(resident.bucket)
+        resident._plan_anew()
+        resident._work, resident._savings = resident.bucket.work, resident.bucket.savings or Savings()
         resident._rebuilds = 1
         resident._seconds["rebuild"] = time.perf_counter() - started
         return resident
@@ -173,12 +187,14 @@ class Resident:
         """The bucket that wrote this record, if its image is in the directory; ``kept`` saves opening another."""
         resident = Resident(spec, number)
         resident._recall(record)
+        resident._plan = resident._lasting_plan
         if kept is None:
             resident._open()
         else:
             resident._bucket = kept._bucket
         if not read_image(directory, resident.bucket, resident.token):
             return None
+        resident._recall_notes(json.loads((directory / _NOTES).read_bytes()))
         resident._work = resident.bucket.work
         resident._savings = resident.bucket.savings or Savings()
         return resident
@@ -199,37 +215,63 @@ class Resident:
                 "start with a new checkpoint directory."
             )
         self.token, self._batch, self._ended = known["token"], known["batch"], known["ended"]
-        self.checkpoint, self._since = known["checkpoint"], known["since"]
+        self._since = known["since"]
         self._wakes = known["run"] != self.spec.identity
-        self._plan = None if known["plan"] is None else any_plan_from_json(known["plan"], self.spec.query)
-        self._recall_controller(known)
+        self._lasting_plan = self._known_plan(known["plan"])
+        self._is_held = known["held"]
+        self._history.restore(known["history"])
         self._marks.restore(known["marks"])
         self._chunks.restore(known["chunks"])
 
-    def _recall_controller(self, known: Mapping[str, Any]) -> None:
-        """What the record says about past and future plans; a run that did not adapt has said nothing."""
-        spec, plan = self.spec, self._plan
-        self._history.restore(known["history"])
-        if plan is None or isinstance(plan, DifferencePlan) or spec.adaptive is None:
+    def _known_plan(self, known: Mapping[str, Any] | None) -> AnyPlan | None:
+        return None if known is None else any_plan_from_json(known, self.spec.query)
+
+    def _recall_notes(self, notes: Mapping[str, Any]) -> None:
+        """Know what the engine of the image had learned."""
+        spec = self.spec
+        self._plan = self._known_plan(notes["plan"])
+        self._history.restore(notes["history"])
+        plan = self._plan
+        if notes["controller"] is None or plan is None or isinstance(plan, DifferencePlan) or spec.adaptive is None:
             return
-        if known["controller"] is not None:
-            self._controller = Controller.from_json(spec.query, plan, spec.states, spec.adaptive, known["controller"])
-        else:
-            assumed = Statistics.default(spec.query)
-            self._controller = Controller(spec.query, plan, assumed, spec.states, spec.adaptive, chosen=False)
+        self._controller = Controller.from_json(spec.query, plan, spec.states, spec.adaptive, notes["controller"])
 
-    def _load(self, tables: Mapping[tuple[int, int], pa.Table], relations: Mapping[int, pa.Table]) -> bool:
+    def _plan_anew(self) -> None:
+        """Choose the plan for what the restored windows hold, unless someone commanded one, or it does not adapt."""
+        spec, plan = self.spec, self._plan
+        if spec.adaptive is None or plan is None or isinstance(plan, DifferencePlan):
+            return
+        statistics = Statistics.default(spec.query)
+        if not self._is_held:
+            statistics = Monitor.statistics_of(spec.query, self.bucket.glimpse(LOOK_ROWS))
+            graph = JoinGraph.of(spec.query)
+            plan = choose_plan(graph, statistics, spec.states)
+            self.bucket.transition(plan, rank(graph, statistics))
+            self._plan = plan
+            self._begin_period("chosen for the restored windows")
+        self._controller = Controller(
+            spec.query, plan, statistics, spec.states, spec.adaptive, chosen=not self._is_held, held=self._is_held
+        )
+        self._controller.begin_with(self.bucket)
+
+    def _load(self, log: Log, relations: Mapping[int, pa.Table]) -> bool:
         """Put the rows of all chunks into the windows at once, if the bucket can do that."""
-        parts: dict[int, list[pa.Table]] = {stream: [table] for stream, table in relations.items()}
-        for (_, stream), table in sorted(tables.items()):
-            parts.setdefault(stream, []).append(table)
+        if not self.bucket.can_load:
+            return False
         streams = range(len(self.spec.query.streams))
-        batches = [self._rows_of(s, pa.concat_tables(parts[s])) if s in parts else None for s in streams]
-        return self.bucket.load(batches, self._watermark)
+        parts: list[list[Batch]] = [[self._rows_of(s, relations[s])] if s in relations else [] for s in streams]
+        for chunk, table in self._chunks.read(log):
+            parts[chunk.stream].append(self._logged(chunk, table))
+        self.bucket.load(parts, self._watermark)
+        return True
 
-    def _replay(self, tables: Mapping[int, pa.Table], watermark: int) -> None:
+    def _logged(self, chunk: Chunk, table: pa.Table) -> Batch:
+        """Rows of the log as the bucket took them when they came."""
+        return self._rows_of(chunk.stream, plain(table), self._chunks.numbers(chunk, table))
+
+    def _replay(self, rows: Mapping[int, Batch], watermark: int) -> None:
         """Take rows again whose results were emitted before."""
-        self._take(tables, watermark)
+        self._take(rows, watermark)
         for _ in self._answers(watermark):
             pass
 
@@ -252,8 +294,7 @@ class Resident:
 
     def _open(self) -> None:
         query = self.spec.query
-        ranked = rank(JoinGraph.of(query), Statistics.default(query))
-        self._bucket = self._new_bucket(ranked if self._controller is None else self._controller.rank)
+        self._bucket = self._new_bucket(rank(JoinGraph.of(query), Statistics.default(query)))
 
     def _new_bucket(self, ranked: Rank) -> Bucket:
         spec = self.spec
@@ -278,21 +319,28 @@ class Resident:
         query = self.spec.query
         beginnings = [self._beginning(s, tables.get(s)) for s in range(len(query.streams))]
         statistics = Statistics.measure(query, sample(query, beginnings))
-        self._plan = plan_for(query, statistics, self.spec.plan, self.spec.states)
+        self._plan = self._lasting_plan = plan_for(query, statistics, self.spec.plan, self.spec.states)
         self._bucket = self._new_bucket(rank(JoinGraph.of(query), statistics))
         is_written = self.spec.plan is not None
-        self._begin_period("as the user wrote it" if is_written else "chosen for the first rows")
+        self._begin_period("as the user wrote it" if is_written else "chosen for the first rows", lasts=True)
         if self.spec.adaptive is not None and not isinstance(self._plan, DifferencePlan):
             self._controller = Controller(
                 query, self._plan, statistics, self.spec.states, self.spec.adaptive, chosen=not is_written
             )
 
-    def _begin_period(self, reason: str, taken: int = 0) -> None:
+    def _begin_period(self, reason: str, taken: int = 0, *, lasts: bool = False) -> None:
         """Another plan runs from now on, after so many tuples of the batch: write it down."""
         if self._plan is not None:
-            label, now = plan_label(self._plan, self.spec.query.aliases), self.bucket.glimpse(0).time
-            self._history.begin(self._batch, label, reason, taken, None if now == NEVER else now)
+            label = plan_label(self._plan, self.spec.query.aliases)
+            self._history.begin(self._batch, label, reason, taken, self._reached(taken), lasts=lasts)
             self._history.update(0, self.bucket.sizes())
+
+    def _reached(self, taken: int) -> int | None:
+        """The event time that was reached: in the batches before, or in the midst of one."""
+        if taken:
+            now = self.bucket.glimpse(0).time
+            return None if now == NEVER else now
+        return max((newest for newest in self._marks.newest if newest is not None), default=None)
 
     def _beginning(self, stream: int, table: pa.Table | None) -> tuple[pa.Table, Int64s, int]:
         """The first rows of a stream in time order, their times, and how many rows there are."""
@@ -303,8 +351,12 @@ class Resident:
         order = np.argsort(times, kind="stable")[:SAMPLE_ROWS]
         return table.select(schema.names).take(pa.array(order)), times[order], table.num_rows
 
-    def _rows_of(self, stream: int, table: pa.Table) -> Batch:
-        return Batch(table.select(self.spec.query.streams[stream].schema.names), self._times(stream, table))
+    def _rows_of(self, stream: int, table: pa.Table, numbers: Int64s | None = None) -> Batch:
+        columns = table.select(self.spec.query.streams[stream].schema.names)
+        return Batch(columns, self._times(stream, table), numbers=numbers)
+
+    def _new_rows(self, stream: int, table: pa.Table) -> Batch:
+        return self._rows_of(stream, table, self._chunks.next_numbers(stream, table.num_rows))
 
     def _times(self, stream: int, table: pa.Table) -> Int64s:
         return times_of(self.spec.query.streams[stream], table)
@@ -338,7 +390,7 @@ class Resident:
                 decisions.extend(self._adapt(work.tuples))
 
         with clock("probe"):
-            self._take(tables, watermark)
+            self._take({s: self._new_rows(s, table) for s, table in tables.items()}, watermark)
             answers = list(self._answers(watermark, None if self._controller is None else adapt))
         # Probes complete the keys that they find absent; what that took is estimated, not measured.
         completing = (self.bucket.seconds - ran) * self.bucket.work.completing_share(work)
@@ -351,7 +403,6 @@ class Resident:
             self._chunks.add(self._batch, tables, watermark, log)
             self._chunks.tidy(self.bucket, watermark, log)
         self._batch += 1
-        self.token = uuid.uuid4().hex
         metrics = {
             "tuples": {s: table.num_rows for s, table in tables.items()},
             "results": sum(table.num_rows for table in answers),
@@ -361,7 +412,7 @@ class Resident:
             "decisions": decisions,
         }
         measured = self._measure(metrics)  # of the history too, which the record remembers
-        return Outcome(self._batch - 1, results, kept_out, self._record(), measured)
+        return Outcome(self._batch - 1, results, kept_out, self._new_record(), measured)
 
     def _adapt(self, before: int) -> list[dict[str, Any]]:
         """Let the controller, if there is one, decide about the plan; says what it has decided.
@@ -436,9 +487,10 @@ class Resident:
             plan = plan_for(query, Statistics.default(query), command["plan"], states)
         except ThalwegError as error:
             return str(error)
-        self._plan = plan
+        self._plan = self._lasting_plan = plan
+        self._is_held = True
         self.bucket.transition(plan, rank(JoinGraph.of(query), Statistics.default(query)))
-        self._begin_period("by command")
+        self._begin_period("by command", lasts=True)
         if self._controller is not None and not isinstance(plan, DifferencePlan):
             self._controller.follow(plan, Statistics.default(query), hold=True)
         return None
@@ -450,12 +502,12 @@ class Resident:
                 f"query '{self.spec.query.name}' does not adapt: it is no join, or runs with adaptive=False, as an "
                 "eddy, or with a plan of its user. Start it with adaptive=thalweg.Adaptivity()."
             )
+        self._is_held = False
         self._controller.release()
         return None
 
-    def _take(self, tables: Mapping[int, pa.Table], watermark: int) -> None:
-        streams = range(len(self.spec.query.streams))
-        self.bucket.offer([self._rows_of(s, tables[s]) if s in tables else None for s in streams], watermark)
+    def _take(self, rows: Mapping[int, Batch], watermark: int) -> None:
+        self.bucket.offer([rows.get(s) for s in range(len(self.spec.query.streams))], watermark)
 
     def _answers(self, watermark: int, between: Callable[[], None] | None = None) -> Iterator[pa.Table]:
         yield from self.bucket.advance(between=between)
@@ -466,24 +518,39 @@ class Resident:
 
     # -- What is remembered ---------------------------------------------------------------
 
-    def _record(self) -> str:
+    def _new_record(self) -> str:
+        """What is to be committed; from now on, it is what the bucket was last equal to.
+
+        The token names what was committed: it is a digest of this record and of the token before.
+        """
+        content = {
+            "format": FORMAT,
+            "query": self.spec.described,
+            "run": self.spec.identity,
+            "since": self._since,
+            "batch": self._batch,
+            "plan": self._plan_json(self._lasting_plan),
+            "held": self._is_held,
+            "history": self._history.lasting_json(),
+            "chunks": self._chunks.to_json(),
+            "marks": self._marks.to_json(),
+            "ended": self._ended,
+        }
+        self.token = hashlib.sha256((self.token + json.dumps(content)).encode()).hexdigest()[:32]
+        return json.dumps({"token": self.token, **content})
+
+    def notes(self) -> str:
+        """What the engine has learned, to be kept with its image."""
         return json.dumps(
             {
-                "format": FORMAT,
-                "query": self.spec.described,
-                "token": self.token,
-                "run": self.spec.identity,
-                "checkpoint": self.checkpoint,
-                "since": self._since,
-                "batch": self._batch,
-                "plan": None if self._plan is None else plan_to_json(self._plan, self.spec.query.aliases),
+                "plan": self._plan_json(self._plan),
                 "controller": None if self._controller is None else self._controller.to_json(),
                 "history": self._history.to_json(),
-                "chunks": self._chunks.to_json(),
-                "marks": self._marks.to_json(),
-                "ended": self._ended,
             }
         )
+
+    def _plan_json(self, plan: AnyPlan | None) -> dict[str, Any] | None:
+        return None if plan is None else plan_to_json(plan, self.spec.query.aliases)
 
     def _measure(self, counts: dict[str, Any]) -> dict[str, Any]:
         """Counts of this batch, and what the bucket holds after it."""
@@ -546,6 +613,8 @@ def attend(
         mark_dirty(directory)
     outcome = resident.process(arriving, log)
     if directory is not None:
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / _NOTES).write_text(resident.notes())
         write_image(directory, resident.bucket, resident.token)
     return resident, outcome
 
