@@ -12,6 +12,7 @@ from tests.adapt.workloads import CHAIN, streams
 from thalweg.adapt.monitor import LOOK_ROWS, NO_WORK, Faded, Monitor
 from thalweg.arrivals import arrivals, slices
 from thalweg.cql import Source, bind
+from thalweg.cql.query import Query
 from thalweg.engine.batch import Batch
 from thalweg.engine.bucket import Bucket, open_bucket
 from thalweg.plan import JoinGraph, Statistics, choose_plan
@@ -20,9 +21,13 @@ from thalweg.plan.sampling import Tally
 RATES = {"a": 400.0, "b": 100.0, "c": 200.0}
 
 
+def bound(text: str, tables: dict[str, pa.Table]) -> Query:
+    return bind(text, {name: Source(table.schema, "ts") for name, table in tables.items()})[0]
+
+
 def watched(text: str, tables: dict[str, pa.Table], memory: float = 0.7) -> tuple[Monitor, Bucket, JoinGraph]:
     """A monitor that has looked after every batch of a run."""
-    query = bind(text, {name: Source(table.schema, "ts") for name, table in tables.items()})[0]
+    query = bound(text, tables)
     graph, statistics = JoinGraph.of(query), Statistics.default(query)
     inputs = arrivals([(ref.stream, tables[ref.stream], ref.time) for ref in query.streams], None)
     bucket = open_bucket(query, choose_plan(graph, statistics))
@@ -99,11 +104,23 @@ def test_before_any_tuple_it_knows_what_the_planner_assumes() -> None:
     choose_plan(graph, monitor.statistics())
 
 
-def test_an_engine_built_anew_is_not_taken_for_a_burst() -> None:
+def test_a_single_look_tells_the_shares_of_streams_and_keys() -> None:
+    """An engine that was built anew has windows and no past; its plan is chosen by that."""
     tables = streams(np.random.default_rng(1), RATES, [{"x": 50, "y": 20, "z": 5}], 20)
-    monitor, bucket, _ = watched(CHAIN, tables)
-    before = monitor.statistics().rates
-    monitor.restore(json.loads(json.dumps(monitor.to_json())))
-    monitor.start_over(bucket.glimpse(0))
+    monitor, bucket, graph = watched(CHAIN, tables)
+    query = bound(CHAIN, tables)
+    watched_rates = np.array(monitor.statistics().rates)
+    single = Monitor.statistics_of(query, bucket.glimpse(LOOK_ROWS))
+    rates = np.array(single.rates)
+    assert rates / rates.sum() == pytest.approx(watched_rates / watched_rates.sum(), rel=0.1)
+    assert choose_plan(graph, single, "all") == choose_plan(graph, monitor.statistics(), "all")
+
+
+def test_a_monitor_begins_with_what_an_engine_holds() -> None:
+    """Rows that were loaded into windows are not taken for a burst."""
+    tables = streams(np.random.default_rng(1), RATES, [{"x": 50, "y": 20, "z": 5}], 20)
+    _, bucket, _ = watched(CHAIN, tables)
+    monitor = Monitor(bound(CHAIN, tables), memory=0.5)
     monitor.look(bucket.glimpse(LOOK_ROWS), NO_WORK)
-    assert monitor.statistics().rates == pytest.approx(before)
+    monitor.look(bucket.glimpse(LOOK_ROWS), NO_WORK)
+    assert sum(monitor.to_json()["arrived"]) == 0

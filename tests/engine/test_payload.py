@@ -19,8 +19,10 @@ def test_rows_are_found_wherever_they_are(monkeypatch: pytest.MonkeyPatch, most_
     rng = np.random.default_rng(20_030_909)
     payload = Payload(SCHEMA, SCHEMA.names)
     needed = np.zeros(0, np.int64)
+    count = 0
     for size in (30, 1, 17, 5, 40, 8):
-        numbers = range(payload.next_row, payload.next_row + size)
+        numbers = range(count, count + size)
+        count += size
         new = payload.append(pa.table({"number": numbers, "text": [f"row {i}" for i in numbers]}))
         needed = np.concatenate([needed[rng.random(len(needed)) < 0.5], new])
         payload.retain(needed)

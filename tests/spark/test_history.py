@@ -19,7 +19,7 @@ from thalweg.spark.resident import attend
 def test_the_way_of_a_state_is_remembered(is_kept: bool, tmp_path: Path) -> None:
     """Its keys are completed by the batch behind the change; when the windows have turned, all of it is complete.
 
-    A bucket that is built anew in every batch begins again with absent keys, but not with another history.
+    A bucket that is built anew in every batch has had the same plans. Its states begin again with absent keys.
     """
     text = "SELECT a.k FROM a, b, c WHERE a.k = b.k AND b.k = c.k WINDOW RANGE 10 MICROSECONDS"
     query = bind(text, dict.fromkeys("abc", Source(SCHEMA, "ts")))[0]
@@ -30,7 +30,8 @@ def test_the_way_of_a_state_is_remembered(is_kept: bool, tmp_path: Path) -> None
         _, outcome = attend(spec, 0, record, arriving, log, tmp_path if is_kept else None)
         record = outcome.record
         histories.append(outcome.metrics["history"])
-        assert json.loads(record)["history"]["periods"] == outcome.metrics["history"]
+        committed = [{**period, "states": []} for period in outcome.metrics["history"]]
+        assert json.loads(record)["history"]["periods"] == committed
 
     def state(number: int) -> dict[str, Any]:
         first, second = histories[number]
@@ -46,5 +47,4 @@ def test_the_way_of_a_state_is_remembered(is_kept: bool, tmp_path: Path) -> None
         assert 4 * KEYS < completed < 39 * 3 * KEYS
         assert [n for n in range(1, 40) if state(n)["completed_at"] == completed][-1] == 39
     else:
-        assert state(39)["course"][0] == [3 * KEYS, 0]
         assert state(39)["course"][-1][0] == 4 * KEYS + 38 * 3 * KEYS
