@@ -94,7 +94,8 @@ def check(case: Case, rng: random.Random) -> None:
         production_of(case),
     )
     answers = [query.schema.empty_table()]
-    with tempfile.TemporaryDirectory() as directory, tight_memory(case):
+    with tempfile.TemporaryDirectory() as directory, tight_memory(case), pytest.MonkeyPatch.context() as patch:
+        patch.setattr("thalweg.spark.chunks._PIECE_BYTES", rng.choice([1 << 25, 2_000, 1]))
         running = SimulatedQuery(spec, partitioning, rng, Path(directory), troubled=rng.choice([0.0, 0.2, 0.5]))
         restless = not case.minus and rng.random() < 0.4
         orders = [list(range(len(streams))), list(reversed(range(len(streams))))]

@@ -68,9 +68,19 @@ class SimulatedBucket:
     def chunks(self) -> int:
         return len(self.values)
 
+    def lose_engines(self) -> None:
+        """Let the next batch begin with what was committed alone."""
+        self._kept.clear()
+        shutil.rmtree(self._directory, ignore_errors=True)  # there may be none
+
     def go_on_from(self, other: SimulatedBucket) -> None:
         """Begin with what another has committed."""
         self._record, self._log = other._record, other._log
+
+    @property
+    def committed(self) -> tuple[str | None, dict[tuple[int, int], bytes]]:
+        """The record and the log."""
+        return self._record, self._log.held
 
     @property
     def rows(self) -> int:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.spark.simulated import SimulatedQuery, simulated_spec
 from thalweg.cql import Source, bind
+from thalweg.errors import CheckpointError
 from thalweg.plan.partitioning import choose_partitioning
 from thalweg.spark.chunks import _PIECES
 
@@ -104,3 +105,78 @@ def test_a_window_that_shrinks_between_two_runs_parts_what_lay_together(tmp_path
         partners = [(a, time) for a in range(time - 29, time)] + [(time, b) for b in range(time - 11, time + 1)]
         assert pairs(answer) == sorted((100 * a, 100 * b) for a, b in partners if a >= 0), time
     assert {number // _PIECES for _, number in after.buckets[0].values} == {0, 1}
+
+
+QUERIES = {
+    "RANGE": "SELECT a.v AS x, b.v AS y FROM A a [RANGE 9 MICROSECONDS], B b [RANGE 5 MICROSECONDS] WHERE a.k = b.k",
+    "ROWS": "SELECT a.v AS x, b.v AS y FROM A a [ROWS 7], B b [RANGE 9 MICROSECONDS] WHERE a.k = b.k",
+    "PARTITION BY": "SELECT a.v AS x, b.v AS y FROM A a [PARTITION BY k ROWS 2], B b [ROWS 9] WHERE a.k = b.k",
+    "DSTREAM": "DSTREAM (SELECT a.v AS x, b.v AS y FROM A a, B b WHERE a.k = b.k WINDOW RANGE 9 MICROSECONDS)",
+    "aggregate": "SELECT a.k, COUNT(*) AS n FROM A a, B b WHERE a.k = b.k GROUP BY a.k WINDOW RANGE 9 MICROSECONDS",
+    "EXCEPT": "SELECT k FROM A [RANGE 9 MICROSECONDS] EXCEPT SELECT k FROM B [RANGE 5 MICROSECONDS]",
+}
+
+
+@pytest.mark.parametrize("cql", QUERIES.values(), ids=QUERIES)
+def test_an_engine_built_anew_writes_what_one_that_lived_on_writes(
+    cql: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Batches reach over more time than windows, so that some of their rows have left before they are logged."""
+    monkeypatch.setattr("thalweg.spark.chunks._SMALL", 20)
+    monkeypatch.setattr("thalweg.engine.payload._SMALL_CHUNK", 4)
+    lived, lost = start(cql, tmp_path / "lived", 0.0), start(cql, tmp_path / "lost", 0.0)
+    rng = random.Random(7)
+    for number in range(60):
+        span = rng.choice([1, 4, 30])
+        parts = [
+            [rows([rng.randrange(3)], number * 30 + offset, number * 100 + offset) for offset in range(span)]
+            for _ in "AB"
+        ]
+        batch = [
+            (pa.concat_tables([t for t, _ in part]), [time for _, times in part for time in times]) for part in parts
+        ]
+        lost.buckets[0].lose_engines()
+        assert pairs_of(lived.batch(batch)) == pairs_of(lost.batch(batch))
+        assert lived.buckets[0].committed == lost.buckets[0].committed, number
+    assert lost.buckets[0].metrics[-1]["rebuilds"] == 1
+    assert lived.buckets[0].metrics[-1]["rebuilds"] == 0
+
+
+def pairs_of(answer: list[pa.Table]) -> list[tuple[object, ...]]:
+    return sorted(tuple(row.values()) for table in answer for row in table.to_pylist())
+
+
+def test_a_large_bundle_lies_in_several_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("thalweg.spark.chunks._PIECE_BYTES", 1_000)
+    cql = "SELECT a.v AS x, b.v AS y FROM A a, B b WHERE a.k = b.k WINDOW RANGE 300 MICROSECONDS"
+    running = run(cql, tmp_path, [(list(range(100)), list(range(0, 200, 2)))], 0.0)
+    (bucket,) = running.buckets
+    assert 4 <= bucket.chunks <= 8
+    assert bucket.rows == 200
+    bucket.lose_engines()
+    answer = running.batch([rows([4, 150], 1, 1_000), None])
+    assert pairs(answer) == [(1_000, 2), (1_001, 75)]
+    assert bucket.metrics[-1]["rebuilds"] == 1
+
+
+def test_what_is_read_back_is_what_was_put_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A checkpoint of which files are missing, or are of another attempt, never goes on with fewer rows."""
+    monkeypatch.setattr("thalweg.spark.chunks._PIECE_BYTES", 1_000)
+    cql = "SELECT a.v AS x, b.v AS y FROM A a, B b WHERE a.k = b.k WINDOW RANGE 300 MICROSECONDS"
+    running = run(cql, tmp_path, [(list(range(100)), [1])] * 3, 0.0)
+    (bucket,) = running.buckets
+    _, held = bucket.committed
+    batch, number = max(held)
+    whole = dict(held)
+    others = run(cql, tmp_path / "other", [(list(range(50)), [1])] * 3, 0.0).buckets[0].committed[1]
+    for damage in (None, whole[batch, number][:-1], b"", others[0, 0], bytes(len(whole[batch, number]))):
+        held.clear()
+        held.update({key: body for key, body in whole.items() if key != (batch, number)})
+        if damage is not None:
+            held[batch, number] = damage
+        bucket.lose_engines()
+        with pytest.raises(CheckpointError, match=f"batch {batch} "):
+            running.batch([rows([1], 3, 9), None])
+    held.clear()
+    held.update(whole)
+    assert len(pairs(running.batch([rows([1], 3, 300), None]))) == 3

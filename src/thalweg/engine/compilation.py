@@ -43,6 +43,15 @@ def ready_kernels(*, eddies: bool = False, feedback: bool = False) -> float:
     notice.daemon = True
     notice.start()
     try:
+        load_kernels(eddies=eddies, feedback=feedback)
+    finally:
+        notice.cancel()
+    return time.perf_counter() - started
+
+
+def load_kernels(*, eddies: bool = False, feedback: bool = False) -> None:
+    """The same in silence, and in no other thread than the caller's."""
+    try:
         _rehearse(eddies=eddies, feedback=feedback)
     except _STALE:
         # Compiled by another version of thalweg, whose types are gone: compile anew.
@@ -50,9 +59,6 @@ def ready_kernels(*, eddies: bool = False, feedback: bool = False) -> float:
             if isinstance(kernel, Dispatcher):
                 kernel._cache.flush()  # type: ignore[attr-defined] # there is no public way
         _rehearse(eddies=eddies, feedback=feedback)
-    finally:
-        notice.cancel()
-    return time.perf_counter() - started
 
 
 def _say_compiling() -> None:

@@ -42,6 +42,7 @@ from thalweg.spark.packing import BATCH_ROWS, MOMENT, PACKED, PASSES, Packer, T,
 from thalweg.spark.relations import Broadcasted, relation_blob
 from thalweg.spark.resident import Spec
 from thalweg.spark.session import local_session
+from thalweg.spark.workers import start_early
 
 _METRICS = "buckets"
 """The observed metric with the metrics of every bucket."""
@@ -87,6 +88,7 @@ class App:
             raise OptionError(f"directory is a path that all workers can reach, not an address: {directory}")
         self.directory = Path(directory or _temporary_directory())
         self._streams: dict[str, _Stream] = {}
+        start_early(self.spark)
 
     def stream(self, name: str, df: DataFrame, *, time: str | None = None, lateness: str | None = None) -> App:
         """Name a streaming DataFrame, its event time column, and how far its rows may be out of order.

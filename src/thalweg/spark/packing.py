@@ -219,11 +219,12 @@ def blobs(table: pa.Table) -> list[bytes]:
     return [blob(part) for part in in_parts(table, _BODY_BYTES)]
 
 
-def bundle(tables: Iterable[pa.Table]) -> bytes:
-    """Tables, one behind the other, as bytes."""
+def bundle(tables: Iterable[pa.Table], compression: str | None = None) -> bytes:
+    """Tables, one behind the other, as bytes; the same tables make the same bytes."""
     sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression=compression)
     for table in tables:
-        with pa.ipc.new_stream(sink, table.schema) as writer:
+        with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
             writer.write_table(table)
     packed: bytes = sink.getvalue().to_pybytes()
     return packed
@@ -235,7 +236,7 @@ def unblob(body: bytes) -> pa.Table:
 
 
 def unbundle(body: bytes) -> list[pa.Table]:
-    """The tables of a bundle, without copying them."""
+    """The tables of a bundle; without copying them, if it is not compressed."""
     source = pa.BufferReader(pa.py_buffer(body))
     tables = []
     while source.tell() < len(body):

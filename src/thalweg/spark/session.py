@@ -71,6 +71,8 @@ def _settings(cores: int | None, scratch: Path) -> dict[str, str]:
         ),
         # Talk to Python workers goes back and forth many times in a micro-batch; this way is shorter.
         "spark.python.unix.domain.socket.enabled": "true",
+        # Workers begin with libraries and kernels loaded.
+        "spark.python.daemon.module": "thalweg.spark.daemon",
         # Nothing is left behind in the working directory.
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),

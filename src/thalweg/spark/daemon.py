@@ -1,0 +1,51 @@
+"""Spark's Python daemon, with everything loaded that a worker of ours needs.
+
+Spark forks its Python workers from a daemon. Its own daemon has loaded next to nothing, so every worker loads
+libraries and kernels by itself: seconds, in the first batch of a query, and again whenever a worker was idle for a
+minute and its successor has to start. Workers of this daemon begin with all of it.
+
+Setting ``spark.python.daemon.module`` to this module turns it on, before Spark starts; a session of
+:func:`thalweg.spark.session.local_session` has it. Whatever else runs Python in that Spark gets the same workers.
+
+PySpark imports nothing before it forks, because some libraries start threads, and a fork copies no threads. Here, one
+thread is there when workers are forked: the one that jemalloc, inside of pyarrow, frees memory in. It is prepared for
+forks. :func:`load` sees to it that there is no other.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from pathlib import Path
+
+from pyspark import daemon
+
+_KNOWN_THREADS = {"jemalloc_bg_thd"}
+
+
+def load() -> None:
+    """Load libraries and kernels; an error if that has started threads that a fork would not copy."""
+    import pyspark.worker  # noqa: F401 - for the workers
+
+    from thalweg.engine.compilation import load_kernels
+
+    load_kernels()
+    gc.collect()
+    gc.freeze()  # workers share these pages for as long as nobody looks at them
+    if others := _other_threads():
+        raise RuntimeError(f"loading thalweg has started the threads {', '.join(others)}, which no fork survives")
+
+
+def _other_threads() -> list[str]:
+    """The names of threads besides the main one that are not known to survive a fork; none where nobody can tell."""
+    if sys.platform != "linux":
+        return []
+    threads = [thread for thread in Path("/proc/self/task").iterdir() if thread.name != str(os.getpid())]
+    names = [(thread / "comm").read_text().strip() for thread in threads]
+    return [name for name in names if name not in _KNOWN_THREADS]
+
+
+if __name__ == "__main__":
+    load()
+    daemon.manager()
