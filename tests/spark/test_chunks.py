@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -108,12 +109,12 @@ def test_a_window_that_shrinks_between_two_runs_parts_what_lay_together(tmp_path
 
 
 QUERIES = {
-    "RANGE": "SELECT a.v AS x, b.v AS y FROM A a [RANGE 9 MICROSECONDS], B b [RANGE 5 MICROSECONDS] WHERE a.k = b.k",
-    "ROWS": "SELECT a.v AS x, b.v AS y FROM A a [ROWS 7], B b [RANGE 9 MICROSECONDS] WHERE a.k = b.k",
+    "RANGE": "SELECT a.v AS x, b.v AS y FROM A a [RANGE 50 MICROSECONDS], B b [RANGE 40 MICROSECONDS] WHERE a.k = b.k",
+    "ROWS": "SELECT a.v AS x, b.v AS y FROM A a [ROWS 7], B b [RANGE 50 MICROSECONDS] WHERE a.k = b.k",
     "PARTITION BY": "SELECT a.v AS x, b.v AS y FROM A a [PARTITION BY k ROWS 2], B b [ROWS 9] WHERE a.k = b.k",
-    "DSTREAM": "DSTREAM (SELECT a.v AS x, b.v AS y FROM A a, B b WHERE a.k = b.k WINDOW RANGE 9 MICROSECONDS)",
-    "aggregate": "SELECT a.k, COUNT(*) AS n FROM A a, B b WHERE a.k = b.k GROUP BY a.k WINDOW RANGE 9 MICROSECONDS",
-    "EXCEPT": "SELECT k FROM A [RANGE 9 MICROSECONDS] EXCEPT SELECT k FROM B [RANGE 5 MICROSECONDS]",
+    "DSTREAM": "DSTREAM (SELECT a.v AS x, b.v AS y FROM A a, B b WHERE a.k = b.k WINDOW RANGE 50 MICROSECONDS)",
+    "aggregate": "SELECT a.k, COUNT(*) AS n FROM A a, B b WHERE a.k = b.k GROUP BY a.k WINDOW RANGE 50 MICROSECONDS",
+    "EXCEPT": "SELECT k FROM A [RANGE 50 MICROSECONDS] EXCEPT SELECT k FROM B [RANGE 40 MICROSECONDS]",
 }
 
 
@@ -122,19 +123,18 @@ def test_an_engine_built_anew_writes_what_one_that_lived_on_writes(
     cql: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Batches reach over more time than windows, so that some of their rows have left before they are logged."""
-    monkeypatch.setattr("thalweg.spark.chunks._SMALL", 20)
+    monkeypatch.setattr("thalweg.spark.chunks._SMALL", 150)
     monkeypatch.setattr("thalweg.engine.payload._SMALL_CHUNK", 4)
     lived, lost = start(cql, tmp_path / "lived", 0.0), start(cql, tmp_path / "lost", 0.0)
     rng = random.Random(7)
+    time = 0
     for number in range(60):
-        span = rng.choice([1, 4, 30])
-        parts = [
-            [rows([rng.randrange(3)], number * 30 + offset, number * 100 + offset) for offset in range(span)]
-            for _ in "AB"
-        ]
-        batch = [
-            (pa.concat_tables([t for t, _ in part]), [time for _, times in part for time in times]) for part in parts
-        ]
+        times = range(time, time + rng.choice([2, 2, 2, 5, 100]))
+        time = times[-1]
+        batch: list[tuple[pa.Table, Sequence[int | None]] | None] = []
+        for _ in "AB":
+            parts = [rows([rng.randrange(3)], time, 100 * number + n)[0] for n, time in enumerate(times)]
+            batch.append((pa.concat_tables(parts), times))
         lost.buckets[0].lose_engines()
         assert pairs_of(lived.batch(batch)) == pairs_of(lost.batch(batch))
         assert lived.buckets[0].committed == lost.buckets[0].committed, number
