@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 
 import thalweg
-from thalweg.engine.feedback import Savings
+from thalweg.engine.savings import Savings
 from thalweg.replayer import run
 
 EPOCH = datetime.datetime(1970, 1, 1)

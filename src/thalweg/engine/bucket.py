@@ -14,12 +14,12 @@ import pyarrow as pa
 from thalweg.cql.query import Query
 from thalweg.engine.batch import Batch
 from thalweg.engine.difference_bucket import DifferenceBucket
-from thalweg.engine.feedback import Savings
 from thalweg.engine.image import ImageTag
 from thalweg.engine.join_bucket import JoinBucket
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.observations import Counts, Glimpse, StoreSize, Work
 from thalweg.engine.payload import Rows
+from thalweg.engine.savings import Savings
 from thalweg.errors import PlanError
 from thalweg.options import Feedback, Migration, Production
 from thalweg.plan.difference import AnyPlan, DifferencePlan

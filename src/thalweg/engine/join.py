@@ -18,7 +18,6 @@ import numpy as np
 from thalweg.cql.query import Query
 from thalweg.engine import feedback as feedback_tables
 from thalweg.engine.assembly import Assembly, assemble, theta_tables
-from thalweg.engine.feedback import Savings
 from thalweg.engine.frames import new_frames
 from thalweg.engine.instants import FOREVER
 from thalweg.engine.kernels import feedback as fb
@@ -31,6 +30,7 @@ from thalweg.engine.kernels.eddy import Eddy
 from thalweg.engine.kernels.hashing import DIRECTORY_FIELDS
 from thalweg.engine.kernels.straight import run_straight
 from thalweg.engine.observations import Counts, Work
+from thalweg.engine.savings import Savings
 from thalweg.engine.states import KeptStates
 from thalweg.engine.thrift import PERIOD, SAMPLE, Habit, Promise, reconsidered, sleepers, storing
 from thalweg.options import Feedback, Production
@@ -305,7 +305,7 @@ class JoinEngine(KeptStates):
     @property
     def savings(self) -> Savings:
         """What feedback did."""
-        return Savings.of(self._tally, self._feedback, self._unstored + self._unstored_bytes())
+        return feedback_tables.savings_of(self._tally, self._feedback, self._unstored + self._unstored_bytes())
 
     def unprocessed(self) -> tuple[list[Int64s], int | None]:
         """Per stream, the offered tuples that were not taken yet; and the watermark they were offered with."""

@@ -20,7 +20,6 @@ from thalweg.cql.query import Query, RowsWindow
 from thalweg.engine.batch import Batch, Waiting, in_time_order
 from thalweg.engine.encoding import encoders
 from thalweg.engine.expressions import Expressions, physical_names
-from thalweg.engine.feedback import Savings
 from thalweg.engine.image import ImageTag
 from thalweg.engine.instants import FOREVER
 from thalweg.engine.kernels.compiled import Int64s
@@ -30,6 +29,7 @@ from thalweg.engine.observations import Counts, Glimpse, StoreSize, Work
 from thalweg.engine.outputs import Emitter, Entering, emitter
 from thalweg.engine.payload import Payload, Rows
 from thalweg.engine.results import Verdict, engine_columns, needs_times, payload_columns
+from thalweg.engine.savings import Savings
 from thalweg.errors import PlanError
 from thalweg.options import Feedback, Migration, Production
 from thalweg.plan.difference import AnyPlan, DifferencePlan

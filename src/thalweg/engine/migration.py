@@ -28,11 +28,11 @@ from typing import Protocol
 
 from thalweg.cql.query import Query
 from thalweg.engine.eddy import EddyEngine
-from thalweg.engine.feedback import Savings
 from thalweg.engine.join import JoinEngine
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.observations import Counts, Glimpse, StoreSize, Work
 from thalweg.engine.parallel_track import ParallelTrack, PrintedParallelTrack
+from thalweg.engine.savings import Savings
 from thalweg.options import Feedback, Migration, Production
 from thalweg.plan.program import Rank
 from thalweg.plan.tree import Plan

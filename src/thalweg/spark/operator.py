@@ -18,8 +18,8 @@ import pandas as pd
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
-from thalweg.engine.feedback import Savings
 from thalweg.engine.instants import NEVER
+from thalweg.engine.savings import Savings
 from thalweg.spark.buckets import bucket_keys
 from thalweg.spark.lodging import lodge
 from thalweg.spark.resident import Arriving, Outcome, Resident, Spec, attend
