@@ -243,17 +243,18 @@ class TestControl:
 
     def sent(self, place: Path) -> list[dict[str, Any]]:
         files = sorted((place / "control").glob("*.json"))
-        commands = [json.loads(json.loads(file.read_text())["command"]) for file in files]
-        return [{name: value for name, value in command.items() if name != "at"} for command in commands]
+        return [json.loads(file.read_text()) for file in files]
 
     def test_commands_are_sent(self, thalweg: Invoke, place: Path) -> None:
         assert thalweg("control", place, "plan", "(B C) A").exit_code == 0
         assert thalweg("control", place, "plan", "(A C) B", "--states", "all").exit_code == 0
         assert thalweg("control", place, "end").exit_code == 0
+        assert thalweg("control", place, "cancel", "--query", "q").exit_code == 0
         assert self.sent(place) == [
             {"command": "plan", "plan": "(B C) A"},
             {"command": "plan", "plan": "(A C) B", "states": "all"},
             {"command": "end"},
+            {"command": "cancel", "query": "q"},
         ]
 
     @pytest.mark.parametrize(

@@ -11,8 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.readwriter import DataStreamReader
+from pyspark.sql import SparkSession
 
 from thalweg.spark.app import App
 
@@ -32,18 +31,7 @@ def write_stream(directory: Path, parts: Sequence[pa.Table]) -> None:
 
 def one_command_per_batch(patch: pytest.MonkeyPatch) -> None:
     """Let every micro-batch take a single command, as it takes a single file of a stream."""
-    read = DataStreamReader.json
-
-    def slowly(reader: DataStreamReader, *arguments: Any, **options: Any) -> DataFrame:
-        return read(reader.option("maxFilesPerTrigger", 1), *arguments, **options)
-
-    patch.setattr(DataStreamReader, "json", slowly)
-
-
-def put_in_order(app: App) -> None:
-    """Let Spark read the commands that were sent in their order: their times are closer than it looks."""
-    for number, file in enumerate(sorted((app.directory / "control").glob("[!.]*.json"))):
-        os.utime(file, (1e9 + number, 1e9 + number))
+    patch.setattr("thalweg.spark.control.MOST_COMMANDS", 1)
 
 
 def cut(table: pa.Table, count: int) -> list[pa.Table]:

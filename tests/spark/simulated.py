@@ -24,6 +24,7 @@ from thalweg.engine.interner import comparable
 from thalweg.engine.observations import Work
 from thalweg.options import Adaptivity, Feedback, Migration, Production, States
 from thalweg.plan.partitioning import Coordinate, Partitioning
+from thalweg.spark.commands import Sent
 from thalweg.spark.compatibility import description
 from thalweg.spark.packing import MOMENT, Packer, T, hash_column, time_column, unblob, unbundle
 from thalweg.spark.relations import relation_blob
@@ -134,9 +135,11 @@ class SimulatedQuery:
         self._moment = 0
 
     def batch(
-        self, rows: Sequence[tuple[pa.Table, Sequence[int | None]] | None], commands: Sequence[dict[str, object]] = ()
+        self,
+        rows: Sequence[tuple[pa.Table, Sequence[int | None]] | None],
+        commands: Sequence[Mapping[str, object] | str] = (),
     ) -> list[pa.Table]:
-        """Run a micro-batch: the rows of each stream with their event times."""
+        """Run a micro-batch: the rows of each stream with their event times, and commands, or texts for such."""
         self._moment += 1
         arriving = [Arriving() for _ in self.buckets]
         for stream, given in enumerate(rows):
@@ -146,9 +149,11 @@ class SimulatedQuery:
                     if row["body"] is not None:
                         mine.bodies.append((stream, row["body"]))
                     mine.news.append((stream, None if row["newest"] == NEVER else row["newest"], row["moment"]))
-        for position, command in enumerate(commands):
-            for mine in arriving:
-                mine.commands.append(json.dumps({"at": f"{position:020d}", **command}))
+        for mine in arriving:
+            mine.commands = [
+                Sent(position, f"{position}.json", command if isinstance(command, str) else json.dumps(command))
+                for position, command in enumerate(commands)
+            ]
         return [
             table
             for bucket, mine in zip(self.buckets, arriving, strict=True)
@@ -218,7 +223,6 @@ def simulated_spec(
     }
     return Spec(
         identity="simulated",
-        created="",
         query=query,
         partitioning=partitioning,
         lateness=tuple(lateness),

@@ -17,7 +17,7 @@ from tests.oracle import expected, normalised_table
 from tests.properties.conformity import production_of
 from tests.properties.strategies import Profile, cases
 from tests.properties.test_feeding import AGGREGATES, DIFFERENCES, JOINS
-from tests.spark.runs import FileRun, cut, one_command_per_batch, put_in_order, write_stream
+from tests.spark.runs import FileRun, cut, one_command_per_batch, write_stream
 from thalweg.cql import Source, bind
 from thalweg.cql.query import Query
 from thalweg.intake import as_table
@@ -76,7 +76,6 @@ def test_another_plan_in_every_micro_batch(
         for batch in range(RESTLESS):
             app.command("plan", plan=plans[batch % 2], states="all")
         app.command("end")
-        put_in_order(app)
 
     one_command_per_batch(monkeypatch)
     running = FileRun(spark, tmp_path, case.cql())

@@ -27,25 +27,35 @@ class Command(StrEnum):
     PLAN = "plan"
     ADAPT = "adapt"
     END = "end"
+    CANCEL = "cancel"
 
 
 def control(
     directory: Annotated[
-        Path, typer.Argument(metavar="DIRECTORY", help="Of the run: its --directory, or CHECKPOINT/thalweg.")
+        str,
+        typer.Argument(
+            metavar="DIRECTORY",
+            help="Of the run: its --directory, or CHECKPOINT/thalweg. Of an app: its directory, a path or an address.",
+        ),
     ],
-    command: Annotated[Command, typer.Argument(metavar="COMMAND", help="plan, with a plan; adapt; or end.")],
+    command: Annotated[Command, typer.Argument(metavar="COMMAND", help="plan, with a plan; adapt; end; or cancel.")],
     plan: Annotated[str | None, typer.Argument(metavar="[PLAN]", help='For plan: a plan such as "(B C) A".')] = None,
     states: Annotated[
         StatesChoice | None, typer.Option(help="For plan: which intermediate states to keep. Default: as the run does.")
     ] = None,
+    query: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The one query that is to obey: its name, or Spark's id. Default: all."),
+    ] = None,
     debug: DebugOption = False,
 ) -> None:
-    """Send a command to a query that `thalweg run` runs.
+    """Send a command to a query that `thalweg run` or an App runs.
 
     plan changes the join order with the next batch, without a stall, and the
     answer stays the same. The query keeps that plan until adapt lets it choose
     again. end says that the input is complete: windows that only time would end
-    are ended, and whatever comes later is late.
+    are ended, and whatever comes later is late. cancel takes back what was sent
+    before it, if the query has not obeyed that yet.
 
     \b
     Example:
@@ -53,6 +63,7 @@ def control(
       thalweg control out/_checkpoint/thalweg plan "(B C) A"
       thalweg control out/_checkpoint/thalweg adapt
       thalweg control out/_checkpoint/thalweg end
+      thalweg control out/_checkpoint/thalweg cancel
     """  # noqa: D301 - \b keeps the line breaks of a paragraph
     if (command is Command.PLAN) != (plan is not None):
         wanted = 'a plan, as in: plan "(A B) C"' if plan is None else f"no plan after '{command}'"
@@ -60,15 +71,16 @@ def control(
     if states is not None and command is not Command.PLAN:
         raise typer.BadParameter(f"has no meaning for '{command}'.", param_hint="--states")
     with failures(debug=debug):
+        from thalweg.spark.command_files import files_of
         from thalweg.spark.commands import new_command
-        from thalweg.spark.control import send
 
         about = _about(directory)
         wanted_states = states.value if states is not None else None
         if plan is not None:
             check_plan(plan, wanted_states or about.get("states"), about)
-        send(directory / "control", new_command(command.value, plan=plan, states=wanted_states))
-        output().print(f"sent to {about.get('query', 'the query')}: it obeys with its next batch", soft_wrap=True)
+        file = files_of(directory).send(new_command(command.value, plan=plan, states=wanted_states, query=query))
+        receiver = query or about.get("query", "the query")
+        output().print(f"sent to {receiver}: it obeys with its next batch ({file})", soft_wrap=True)
 
 
 def write_about(directory: Path, query: Query, states: str) -> None:
@@ -78,17 +90,13 @@ def write_about(directory: Path, query: Query, states: str) -> None:
     (directory / _ABOUT).write_text(json.dumps(about) + "\n", encoding="utf-8")
 
 
-def has_ended(directory: Path) -> bool:
-    """Whether an ``end`` was sent to the query of a directory."""
-    from thalweg.spark.control import sent
-
-    return any(command["command"] == Command.END for command in sent(directory / "control"))
-
-
-def _about(directory: Path) -> dict[str, Any]:
+def _about(address: str) -> dict[str, Any]:
     """What is known of the query of a directory; nothing, if an App made it."""
     from thalweg.errors import InputError
 
+    if "://" in address:
+        return {}
+    directory = Path(address)
     if not (directory / "control").is_dir():
         raise InputError(
             f"no query reads commands from {directory}. Give the --directory of `thalweg run`; "

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from thalweg.cli.connectors import Sink, open_relation, open_source
 from thalweg.cli.console import diagnostics, grid, output, show
-from thalweg.cli.control import has_ended, write_about
+from thalweg.cli.control import write_about
 from thalweg.cli.live import write_live
 from thalweg.cli.progress import Follower, Totals, time_text
 from thalweg.cli.render import counted, duration, savings_table, size
@@ -44,33 +44,38 @@ class Job:
     sink: Sink
     checkpoint: str
     trigger: Mapping[str, Any]
+    directory: Path
     log: Path | None
 
     def run(self, *, finite: bool) -> bool:
         """Run until the end of the input, or until someone interrupts it; whether someone did.
 
         The end of a ``finite`` input is itself an event: it ends what otherwise only later rows would. It is
-        sent when all rows have been read, and takes a second run of the same query.
+        sent when all rows have been read, and takes a second run of the same query. An input that has ended already
+        is not ended again. Where no batch has run, that is unknown. Ending it twice changes nothing.
         """
-        if has_ended(self.app.directory):
-            diagnostics().print(
-                f"warning: the input of {self.checkpoint} was ended before; rows that have come since are late",
-                soft_wrap=True,
-            )
         totals = Totals()
         started = clock.perf_counter()
         with interruptions() as wish, live_view(self.query.name) as view, spark_failures(self.log):
-            self._follow(totals, wish, view)
-            if finite and not wish.asked and not has_ended(self.app.directory):
-                self.app.command("end")
+            query_id = self._follow(totals, wish, view)
+            has_ended = totals.last is not None and totals.last.ended
+            if finite and not wish.asked and not has_ended:
+                self.app.command("end", query=query_id)
                 self._follow(totals, wish, view)
+        if has_ended and totals.late.total():
+            diagnostics().print(
+                f"warning: the input of {self.checkpoint} was ended by a command; rows that come after it are late",
+                soft_wrap=True,
+            )
         print_totals(self.query.name, totals, self.query.aliases, self.sink.name, clock.perf_counter() - started)
         return wish.asked
 
-    def _follow(self, totals: Totals, wish: Interruption, view: Show) -> None:
+    def _follow(self, totals: Totals, wish: Interruption, view: Show) -> str:
+        """Run until nothing is left to do, or someone interrupts it; Spark's id of the query."""
         writer = self.sink.writer(self.frame).option("checkpointLocation", self.checkpoint)
         query = writer.trigger(**self.trigger).start()
         follow(query, Follower(self.app, query, self.query.aliases), totals, wish, self._telling(view))
+        return query.id
 
     def _telling(self, view: Show) -> Show:
         """A view that also leaves word of the plans after every batch."""
@@ -81,7 +86,7 @@ class Job:
             view(totals)
             if totals.last is not None and totals.last.number != told:
                 told = totals.last.number
-                write_live(self.app.directory, self.query.name, told, totals.last.histories, totals.savings)
+                write_live(self.directory, self.query.name, told, totals.last.histories, totals.savings)
 
         return show_and_tell
 

@@ -24,7 +24,7 @@ class BatchReport:
 
     ``tuples`` is what the base windows hold after it, ``entries`` what the kept states hold; ``histories`` are the
     plans of every bucket (``App.plan_history``); ``savings`` is what feedback
-    saved (:class:`thalweg.engine.feedback.Savings`), if joins give some.
+    saved (:class:`thalweg.engine.feedback.Savings`), if joins give some; ``ended``: the input has, by a command.
     """
 
     number: int
@@ -42,6 +42,7 @@ class BatchReport:
     seconds: float
     histories: tuple[dict[str, Any], ...] = ()
     savings: Counter[str] = field(default_factory=Counter)
+    ended: bool = False
 
 
 def report_of(app: App, progress: StreamingQueryProgress, aliases: Sequence[str]) -> BatchReport | None:
@@ -67,6 +68,7 @@ def report_of(app: App, progress: StreamingQueryProgress, aliases: Sequence[str]
         seconds=duration.get("triggerExecution", 0) / 1000,
         histories=tuple(app.plan_history(progress=progress)),
         savings=Counter(metrics.get("savings", {})),
+        ended=metrics["ended"],
     )
 
 

@@ -181,7 +181,7 @@ def run(
                 with activity() as doing:
                     doing("opening the streams")
                     app, bound, answer = prepare(spark, text, name, streams, options, places.commands)
-            job = Job(app, bound, answer, into, places.checkpoint, pace, told)
+            job = Job(app, bound, answer, into, places.checkpoint, pace, places.commands, told)
             interrupted = job.run(finite=once and end)
         if interrupted and once:
             raise typer.Exit(_INTERRUPTED)

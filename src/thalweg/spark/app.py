@@ -34,7 +34,8 @@ from thalweg.planning import adaptivity, interval_option, plan_for
 from thalweg.spark import control, side_output, sql
 from thalweg.spark.answer import Answer
 from thalweg.spark.buckets import bucket_keys, default_buckets
-from thalweg.spark.commands import new_command, now
+from thalweg.spark.command_files import files_of
+from thalweg.spark.commands import new_command
 from thalweg.spark.compatibility import description
 from thalweg.spark.division import Division, divide
 from thalweg.spark.operator import EMITTED, SAVED, TOTALS, BucketOperator
@@ -46,7 +47,7 @@ from thalweg.spark.workers import start_early
 
 _METRICS = "buckets"
 """The observed metric with the metrics of every bucket."""
-_OF_ONE_BUCKET = ("bucket", "watermark", "plan", "decisions", "latest_decisions", "history")
+_OF_ONE_BUCKET = ("bucket", "watermark", "ended", "plan", "decisions", "latest_decisions", "history")
 """Metrics that do not add up."""
 
 _BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
@@ -76,17 +77,18 @@ class App:
 
     Args:
         spark: the session to run in; without one, a Spark on this machine is started.
-        directory: where commands to running queries are put. Give one, and keep it, if queries are to
-            be restarted from their checkpoints.
+        directory: where commands to running queries are put: a path, or the address of a file system
+            that Arrow can open, such as s3://bucket/folder. Only the driver reads it. Give one, and keep
+            it, if queries are to be restarted from their checkpoints.
 
     """
 
     def __init__(self, spark: SparkSession | None = None, *, directory: str | Path | None = None) -> None:
         session = spark or local_session()
         self.spark = _own_session(session)
-        if directory is not None and "://" in str(directory):
-            raise OptionError(f"directory is a path that all workers can reach, not an address: {directory}")
-        self.directory = Path(directory or _temporary_directory())
+        control.register(self.spark)
+        self.directory = directory or _temporary_directory()
+        self._commands = files_of(self.directory)
         self._streams: dict[str, _Stream] = {}
         start_early(self.spark)
 
@@ -138,7 +140,7 @@ class App:
 
         ``stream`` is the alias that the query has for it.
         """
-        rows = side_output.place(self.directory, query, stream)
+        rows = side_output.place(self._shared_directory(), query, stream)
         if not rows.exists():
             raise InputError(
                 f"no rows of '{stream}' were kept out of query '{query}' so far (looked in {rows}). "
@@ -146,12 +148,18 @@ class App:
             )
         return self.spark.read.parquet(str(rows))
 
-    def command(self, command: str, **arguments: Any) -> None:
+    def command(self, command: str, **arguments: Any) -> str:
         """Send a command to the running queries of this app: ``app.command("plan", plan="(A B) C")``.
 
-        ``query="name"`` sends it to the query of that name alone (``CREATE QUERY name AS ...``).
+        ``query="name"`` sends it to the query of that name alone (``CREATE QUERY name AS ...``), and so does
+        the id that Spark gives the query (``StreamingQuery.id``).
+
+        Returns:
+            The name of the command's file. If a query refuses the command, its metrics say why (``refused``),
+            under this name.
+
         """
-        control.send(self.directory / "control", new_command(command, **arguments))
+        return self._commands.send(new_command(command, **arguments))
 
     def metrics(
         self, query: StreamingQuery | None = None, *, progress: StreamingQueryProgress | None = None
@@ -196,6 +204,15 @@ class App:
         buckets = options.buckets or default_buckets(self.spark.sparkContext.defaultParallelism)
         return choose_partitioning(query, buckets)
 
+    def _shared_directory(self) -> Path:
+        """Where workers put rows that were kept out."""
+        if "://" in str(self.directory):
+            raise OptionError(
+                'late_rows="table" writes rows to the directory of the app. That must be a path that all workers can '
+                f"write to, and it is the address {self.directory}. Give thalweg.App(directory=...) such a path."
+            )
+        return Path(self.directory)
+
     def _only_query(self) -> StreamingQuery:
         running = self.spark.streams.active
         if len(running) != 1:
@@ -213,11 +230,10 @@ class App:
             for stream, ref in sources
             if ref.time is not None
         ]
-        packed.append(control.commands(self.spark, self.directory / "control", keys))
+        packed.append(control.commands(self.spark, self._commands, keys))
         relations = self._relations(division, partitioning)
         spec = Spec(
             identity=uuid.uuid4().hex,
-            created=now(),
             query=division.inside,
             partitioning=partitioning,
             lateness=tuple(
@@ -236,7 +252,7 @@ class App:
             memory_limit=None if options.memory_bytes is None else options.memory_bytes // partitioning.buckets,
             production=options.production,
             adaptive=adaptivity(query, options, written=options.plan is not None),
-            late_directory=self.directory if options.late_rows == "table" else None,
+            late_directory=self._shared_directory() if options.late_rows == "table" else None,
             described=description(query, partitioning, relations),
         )
         emitted = (
@@ -415,6 +431,7 @@ def _add_up(buckets: list[dict[str, Any]]) -> dict[str, Any]:
             else:
                 total[name] = total.get(name, 0) + value
     total["watermark"] = min((bucket["watermark"] for bucket in buckets), default=None)
+    total["ended"] = bool(buckets) and all(bucket["ended"] for bucket in buckets)
     total["plans"] = sorted({bucket["plan"] for bucket in buckets if bucket["plan"]})
     total["buckets"] = buckets
     return total

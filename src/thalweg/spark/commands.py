@@ -1,9 +1,14 @@
-"""What a command to a running query may say."""
+"""What a command to a running query may say, and which commands of a batch a query obeys.
+
+Everything here is total: whatever a file holds, it is a command, or there is one short text that says why it is none.
+A command is part of its batch for ever, so one that raised an error would stop every restart too.
+"""
 
 from __future__ import annotations
 
 import json
-import time
+from collections.abc import Collection, Iterable
+from dataclasses import astuple, dataclass
 from typing import Any, get_args
 
 from thalweg.errors import OptionError
@@ -11,44 +16,144 @@ from thalweg.options import States
 
 Command = dict[str, Any]
 
-_ARGUMENTS = {"plan": {"plan", "states"}, "adapt": set[str](), "end": set[str]()}
-"""Each command with its own arguments; ``query`` says for which query it is, ``at`` when it was sent."""
+_ARGUMENTS = {"plan": {"plan", "states"}, "adapt": set[str](), "end": set[str](), "cancel": set[str]()}
+"""Each command with its own arguments; ``query`` says for which query it is."""
+_OF_ALL = {"command", "query", "at"}
+"""``at`` is the time that former versions wrote into a command. It has no meaning any more."""
+
+_LONGEST_NAME, _LONGEST_REASON = 80, 300
+"""Characters of a refusal: it goes into the metrics of every bucket."""
+_LONGEST_EXCERPT = 60
+
+_JSON_NAMES = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
 
 
-def now() -> str:
-    """The time, as commands carry it: texts of equal length, in order."""
-    return f"{time.time_ns():020d}"
+@dataclass(frozen=True, order=True, slots=True)
+class Sent:
+    """A command file as a batch holds it.
+
+    Attributes:
+        position: its place among the commands of the batch.
+        file: its name.
+        text: what it says.
+        problem: why it could not be read; None: it could.
+
+    """
+
+    position: int
+    file: str
+    text: str
+    problem: str | None = None
+
+    def to_json(self) -> str:
+        return json.dumps(astuple(self))
+
+    @staticmethod
+    def from_json(text: str) -> Sent:
+        return Sent(*json.loads(text))
 
 
 def new_command(command: str, **arguments: Any) -> Command:
     """A command to be sent now."""
-    given = {name: value for name, value in arguments.items() if value is not None}
-    return check({"at": now(), "command": command, **given})
+    return check({"command": command, **{name: value for name, value in arguments.items() if value is not None}})
 
 
 def parse_command(text: str) -> Command:
-    """The command of a text; an error if it is none."""
+    """The command of a text; an :class:`OptionError` if it is none."""
+    if not text.strip():
+        raise OptionError("a command is a JSON object, and the file is empty")
     try:
-        command = json.loads(text)
+        command = json.loads(text, object_pairs_hook=_distinct)
+    except RecursionError as error:
+        raise OptionError("a command is a JSON object, and this one is nested too deeply") from error
     except ValueError as error:
-        raise OptionError(f"a command is a JSON object, not {text[:100]!r} ({error})") from error
+        raise OptionError(f"a command is a JSON object, not {_excerpt(text)} ({error})") from error
     return check(command)
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object each of whose names stands once."""
+    named = dict(pairs)
+    if len(named) < len(pairs):
+        names = [name for name, _ in pairs]
+        double = next(name for name in names if names.count(name) > 1)
+        raise OptionError(f"{_excerpt(double)} stands there more than once")
+    return named
 
 
 def check(command: Any) -> Command:
     """The command itself, if there is one like this."""
-    if not isinstance(command, dict) or not isinstance(command.get("at"), str):
-        raise OptionError(
-            f"a command is a JSON object with the time 'at' which it was sent, not {str(command)[:100]!r}"
-        )
+    if not isinstance(command, dict):
+        raise OptionError(f"a command is a JSON object, not {_kind(command)}")
     name = command.get("command")
-    if name not in _ARGUMENTS:
-        raise OptionError(f"there is no command '{name}'. The commands are: {', '.join(_ARGUMENTS)}.")
-    unknown = set(command) - _ARGUMENTS[name] - {"at", "command", "query"}
+    if not isinstance(name, str) or name not in _ARGUMENTS:
+        given = "the object names none" if "command" not in command else f"there is no command {_shown(name)}"
+        raise OptionError(f"{given}. The commands are: {', '.join(_ARGUMENTS)}.")
+    unknown = set(command) - _ARGUMENTS[name] - _OF_ALL
     if unknown:
-        raise OptionError(f"command '{name}' has no argument '{min(unknown)}'")
+        raise OptionError(f"command '{name}' has no argument {_excerpt(min(unknown))}")
     if name == "plan" and not isinstance(command.get("plan"), str):
         raise OptionError("command 'plan' needs a plan, as text: plan=\"(A B) C\"")
     if command.get("states", "auto") not in get_args(States):
-        raise OptionError(f"states is one of {', '.join(get_args(States))}, not {command['states']!r}")
+        raise OptionError(f"states is one of {', '.join(get_args(States))}, not {_shown(command['states'])}")
+    if not isinstance(command.get("query", ""), str):
+        raise OptionError(f"query is the name or the id of a query, as text, not {_kind(command['query'])}")
     return command
+
+
+def for_query(sent: Iterable[Sent], names: Collection[str]) -> tuple[list[tuple[str, Command]], list[str]]:
+    """The commands of a batch that a query of these names is to obey, in order, each with its file; and refusals.
+
+    What was sent before the last ``cancel`` is taken back by it.
+    """
+    mine: list[tuple[str, Command]] = []
+    refused: list[str] = []
+    for each in sorted(sent):
+        try:
+            if each.problem is not None:
+                raise OptionError(each.problem)
+            command = parse_command(each.text)
+        except OptionError as error:
+            refused.append(refusal(each.file, str(error)))
+            continue
+        if command.get("query") is None or command["query"] in names:
+            mine.append((each.file, command))
+    cancels = [place for place, (_, command) in enumerate(mine) if command["command"] == "cancel"]
+    if not cancels:
+        return mine, refused
+    last = cancels[-1]
+    if last == 0:
+        reason = "there is nothing to cancel. Commands that were sent before have been obeyed, or there were none."
+        refused.append(refusal(mine[0][0], reason))
+    return mine[last + 1 :], refused
+
+
+def refusal(file: str, reason: str) -> str:
+    """The text by which a command is refused: printable, in one line, and short."""
+    return f"{_printable(file, _LONGEST_NAME)}: {_printable(reason, _LONGEST_REASON)}"
+
+
+def _kind(value: Any) -> str:
+    """What a value is. The value itself may be nested too deeply to be shown."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return "a number"
+    return _JSON_NAMES.get(type(value), f"a {type(value).__name__}")
+
+
+def _shown(value: Any) -> str:
+    return _excerpt(value) if isinstance(value, str) else f"that is {_kind(value)}"
+
+
+def _excerpt(text: str) -> str:
+    return f"'{_printable(text, _LONGEST_EXCERPT)}'"
+
+
+def _printable(text: str, most: int) -> str:
+    r"""A text of at most so many characters that any terminal can show.
+
+    >>> _printable("a\nb\udc80", 20), _printable("abcdef", 5)
+    ('a\\nb\\udc80', 'ab...')
+    """
+    # What does not fit is not looked at: a text may have 64 KiB.
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[: most + 1])
+    return shown if len(shown) <= most else f"{shown[: most - 3]}..."

@@ -15,12 +15,14 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+from pyspark import TaskContext
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
 from thalweg.engine.instants import NEVER
 from thalweg.engine.savings import Savings
 from thalweg.spark.buckets import bucket_keys
+from thalweg.spark.commands import Sent
 from thalweg.spark.lodging import lodge
 from thalweg.spark.resident import Arriving, Outcome, Resident, Spec, attend
 from thalweg.spark.side_output import write
@@ -127,13 +129,19 @@ def _retire() -> None:
         del _kept[key]
 
 
+def _query_id() -> str | None:
+    """Spark's id of the running query, which its checkpoint keeps."""
+    task = TaskContext.get()
+    return None if task is None else task.getLocalProperty("sql.streaming.queryId")
+
+
 def _arriving(frames: Iterator[pd.DataFrame]) -> Arriving:
-    arriving = Arriving()
+    arriving = Arriving(query_id=_query_id())
     bodies: list[tuple[int, int, bytes]] = []
     for frame in frames:
         for row in frame.itertuples(index=False):
             if row.command is not None:
-                arriving.commands.append(row.command)
+                arriving.commands.append(Sent.from_json(row.command))
                 continue
             if row.body is not None:
                 bodies.append((row.stream, row.place, row.body))

@@ -50,7 +50,7 @@ from thalweg.plan.search import choose_plan, rank
 from thalweg.plan.statistics import Statistics
 from thalweg.planning import plan_for
 from thalweg.spark.chunks import Chunk, Chunks, Log, packed_times, plain, times_of
-from thalweg.spark.commands import parse_command
+from thalweg.spark.commands import Command, Sent, for_query, refusal
 from thalweg.spark.compatibility import Description, obstacles
 from thalweg.spark.packing import blob, blobs, unblob, usable
 from thalweg.spark.relations import Relations, rows_of_bucket
@@ -71,7 +71,6 @@ class Spec:
 
     Attributes:
         identity: told apart from every other run of any query.
-        created: when; commands that are older are not meant for it.
         query: the query inside the operator.
         partitioning: how its tuples are spread over buckets.
         lateness: for each stream, in microseconds; None for a static relation.
@@ -89,7 +88,6 @@ class Spec:
     """
 
     identity: str
-    created: str
     query: Query
     partitioning: Partitioning
     lateness: tuple[int | None, ...]
@@ -111,14 +109,15 @@ class Arriving:
 
     ``bodies`` are (stream, blob of rows), ``news`` (stream, newest event time, moment), ``bad`` how many rows of each
     stream have no event time, ``rejected`` (stream, blob) rows that can join nothing, or only their event times,
-    ``commands`` JSON texts.
+    ``commands`` what was sent to queries, ``query_id`` Spark's own id of this one.
     """
 
     bodies: list[tuple[int, bytes]] = field(default_factory=list)
     news: list[tuple[int, int | None, int]] = field(default_factory=list)
     bad: dict[int, int] = field(default_factory=dict)
     rejected: list[tuple[int, bytes]] = field(default_factory=list)
-    commands: list[str] = field(default_factory=list)
+    commands: list[Sent] = field(default_factory=list)
+    query_id: str | None = None
 
 
 @dataclass(slots=True)
@@ -139,7 +138,6 @@ class Resident:
         self.spec = spec
         self.token = ""
         self._number = number
-        self._since = spec.created
         self._wakes = False
         self._batch = 0
         self._plan: AnyPlan | None = None
@@ -215,7 +213,6 @@ class Resident:
                 "start with a new checkpoint directory."
             )
         self.token, self._batch, self._ended = known["token"], known["batch"], known["ended"]
-        self._since = known["since"]
         self._wakes = known["run"] != self.spec.identity
         self._lasting_plan = self._known_plan(known["plan"])
         self._is_held = known["held"]
@@ -373,7 +370,7 @@ class Resident:
             relations = self._relations()
             self._choose_plan({**tables, **relations})
             self._begin_with(relations)
-        refused = [reason for command in sorted(arriving.commands) if (reason := self._obey(command))]
+        refused = self._obey_all(arriving)
         now = max((moment for _, _, moment in arriving.news), default=0) or None
         if self._wakes:
             self._marks.wake(now)
@@ -409,6 +406,7 @@ class Resident:
             "late": late,
             "bad": arriving.bad,
             "refused": refused,
+            "ended": self._ended,
             "decisions": decisions,
         }
         measured = self._measure(metrics)  # of the history too, which the record remembers
@@ -468,31 +466,37 @@ class Resident:
                     kept_out.append((stream, LATE, blob(table.filter(is_late))))
         return kept_out
 
-    def _obey(self, text: str) -> str | None:
-        """Do what a command says; if that cannot be done, says why and leaves everything as it is.
+    def _obey_all(self, arriving: Arriving) -> list[str]:
+        """Do what the commands of a batch say; which of them were refused, and why."""
+        own = {self.spec.query.name} | ({arriving.query_id} if arriving.query_id else set())
+        commands, refused = for_query(arriving.commands, own)
+        for file, command in commands:
+            try:
+                reason = self._obey(command)
+            except ThalwegError as error:
+                reason = str(error)
+            if reason is not None:
+                refused.append(refusal(file, reason))
+        return refused
 
-        A command is part of its batch for ever: one that raised an error would stop every restart too.
-        """
-        query = self.spec.query
+    def _obey(self, command: Command) -> str | None:
+        """Do what a command says; if that cannot be done, says why, or raises that, and leaves everything as it is."""
+        if command["command"] == "end":
+            self._ended = True
+            return None
+        if command["command"] == "adapt":
+            return self._release()
+        query, statistics = self.spec.query, Statistics.default(self.spec.query)
         try:
-            command = parse_command(text)
-            if command["at"] < self._since or command.get("query", query.name) != query.name:
-                return None  # meant for another
-            if command["command"] == "end":
-                self._ended = True
-                return None
-            if command["command"] == "adapt":
-                return self._release()
-            states = command.get("states") or self.spec.states
-            plan = plan_for(query, Statistics.default(query), command["plan"], states)
-        except ThalwegError as error:
-            return str(error)
+            plan = plan_for(query, statistics, command["plan"], command.get("states") or self.spec.states)
+        except RecursionError:
+            return f"the plan is nested too deeply for query '{query.name}'"
+        self.bucket.transition(plan, rank(JoinGraph.of(query), statistics))
         self._plan = self._lasting_plan = plan
         self._is_held = True
-        self.bucket.transition(plan, rank(JoinGraph.of(query), Statistics.default(query)))
         self._begin_period("by command", lasts=True)
         if self._controller is not None and not isinstance(plan, DifferencePlan):
-            self._controller.follow(plan, Statistics.default(query), hold=True)
+            self._controller.follow(plan, statistics, hold=True)
         return None
 
     def _release(self) -> str | None:
@@ -527,7 +531,6 @@ class Resident:
             "format": FORMAT,
             "query": self.spec.described,
             "run": self.spec.identity,
-            "since": self._since,
             "batch": self._batch,
             "plan": self._plan_json(self._lasting_plan),
             "held": self._is_held,

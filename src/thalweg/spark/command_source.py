@@ -1,0 +1,141 @@
+"""Commands to a running query as a stream of Spark, whose offsets hold the commands themselves.
+
+Only the driver looks at the command directory, when Spark asks what there is for the next batch. Its answer, the new
+offset, has the commands in it, and Spark writes it down before the batch runs. So a batch that is run again obeys the
+same commands whatever has happened to the files, and workers open none of them.
+
+An offset has the names that are ``known``, so that no file is taken twice, and the ``commands`` of its batch, both as
+JSON texts. The offset that a query begins with knows the files that were there before it. They are not for this query.
+Its first batch says so in one refusal.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from thalweg.errors import CheckpointError
+from thalweg.spark.command_files import CommandFiles
+from thalweg.spark.commands import Sent
+
+MOST_COMMANDS = 100
+"""Of a batch: what comes beyond waits for the next one, so that offsets stay below some megabytes."""
+
+_LOOK_SECONDS = 1.0
+"""Between two looks at a directory elsewhere: Spark asks a hundred times a second while nothing comes in."""
+_NAMED = 3
+
+Offset = dict[str, Any]
+
+
+class CommandSource(DataSource):
+    """The source; its options are ``directory``, ``before`` (names, as JSON) and ``most`` (commands of a batch)."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "thalweg_commands"
+
+    def schema(self) -> str:
+        return "command STRING"
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802, ARG002 - Spark's name
+        options = self.options
+        return CommandReader(CommandFiles(options["directory"]), json.loads(options["before"]), int(options["most"]))
+
+
+class Commands(InputPartition):
+    """The commands of a batch."""
+
+    def __init__(self, sent: Sequence[Sent]) -> None:
+        super().__init__([each.to_json() for each in sent])
+
+
+class CommandReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads the commands of a directory.
+
+    Args:
+        files: the directory.
+        before: the files that were there before the query.
+        most: how many a batch may take.
+
+    """
+
+    def __init__(self, files: CommandFiles, before: Sequence[str], most: int = MOST_COMMANDS) -> None:
+        self._files, self._before, self._most = files, list(before), most
+        self._available: list[str] | None = None
+        self._seen: list[str] = []
+        self._looked: float | None = None
+
+    def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
+        return {**_offset(self._before, []), "first": True}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        return ReadMaxFiles(self._most)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        self._available = self._files.names()
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802 - Spark's name
+        known = _decoded(start, "known")
+        present = self._present()
+        new = sorted(set(present).difference(known), key=present.index)
+        if isinstance(limit, ReadMaxFiles):
+            new = new[: limit.max_files]
+        taken = [(name, *read) for name in new if (read := self._files.read(name)) is not None]
+        told = [("control", "", _passed_over(known))] if start.get("first") and known else []
+        if not taken and not told:
+            return start
+        # Names that have left the directory are forgotten.
+        kept = [name for name in known if name in present]
+        return _offset([*kept, *(name for name, *_ in taken)], [*told, *taken])
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        if start == end:
+            return []
+        return [Commands([Sent(place, *each) for place, each in enumerate(_decoded(end, "commands"))])]
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[str]]:
+        for text in partition.value:
+            yield (text,)
+
+    def _present(self) -> list[str]:
+        """The names in the directory: now, or where a run takes only what was available, when it began."""
+        if self._available is not None:
+            return self._available
+        now = time.monotonic()
+        if self._looked is None or self._files.is_local or now - self._looked >= _LOOK_SECONDS:
+            self._seen, self._looked = self._files.names(), now
+        return self._seen
+
+
+def _offset(known: Sequence[str], commands: Sequence[tuple[str, str, str | None]]) -> Offset:
+    """Spark wants plain values."""
+    return {"known": json.dumps(known), "commands": json.dumps(commands)}
+
+
+def _decoded(offset: Offset, part: str) -> list[Any]:
+    if part not in offset:
+        raise CheckpointError(
+            "the checkpoint was written by a version of thalweg that read commands in another way. Start with a new "
+            "checkpoint directory."
+        )
+    decoded: list[Any] = json.loads(offset[part])
+    return decoded
+
+
+def _passed_over(files: Sequence[str]) -> str:
+    """What is said of commands that were there before the query."""
+    more = len(files) - _NAMED
+    named = ", ".join(files[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+    if len(files) == 1:
+        return f"the command {named} was there before this query, so it is not obeyed. Send it again if it is meant."
+    return (
+        f"{len(files):,} commands were there before this query, so they are not obeyed: {named}. "
+        "Send those again that are meant."
+    )

@@ -1,0 +1,323 @@
+"""The stream of commands: what its offsets hold, which files are taken, and when."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles
+
+from tests.properties.settings import randomized
+from tests.spark.test_commands import POISON
+from thalweg.errors import CheckpointError, InputError, OptionError
+from thalweg.spark.command_files import MOST_BYTES, CommandFiles, files_of
+from thalweg.spark.command_source import CommandReader, CommandSource, Offset
+from thalweg.spark.commands import Command, Sent, for_query
+
+END: Command = {"command": "end"}
+ALL = ReadAllAvailable()
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> CommandFiles:
+    files = files_of(tmp_path)
+    files.prepare()
+    return files
+
+
+class Query:
+    """Spark's part: asks for offsets, writes them down, and hands them back as it read them."""
+
+    def __init__(self, files: CommandFiles, *, most: int = 100) -> None:
+        source = CommandSource({"directory": files.address, "before": json.dumps(files.names()), "most": str(most)})
+        self.reader = self._reader(source)
+        self._source = source
+        self.log: list[Offset] = [written(self.reader.initialOffset())]
+
+    def _reader(self, source: CommandSource) -> CommandReader:
+        reader = source.streamReader(None)  # type: ignore[arg-type]
+        assert isinstance(reader, CommandReader)
+        return reader
+
+    def restart(self) -> None:
+        self.reader = self._reader(self._source)
+
+    def batch(self, limit: Any = None) -> list[Sent] | None:
+        """The commands of the next batch; None: there is no cause for one."""
+        end = written(self.reader.latestOffset(self.log[-1], limit or self.reader.getDefaultReadLimit()))
+        if end == self.log[-1]:
+            return None
+        self.log.append(end)
+        return self.again(len(self.log) - 1)
+
+    def again(self, number: int) -> list[Sent]:
+        """The commands of a batch that ran before, or began to."""
+        parts = self.reader.partitions(self.log[number - 1], self.log[number])
+        return sorted(Sent.from_json(text) for part in parts for (text,) in self.reader.read(part))
+
+    def names(self) -> list[str] | None:
+        """The files of the next batch."""
+        batch = self.batch()
+        return None if batch is None else [each.file for each in batch]
+
+
+def written(offset: Offset) -> Offset:
+    """An offset as Spark has it; it must come through unchanged, and be a line of text."""
+    text = json.dumps(offset)
+    assert "\n" not in text
+    text.encode("ascii")
+    assert all(isinstance(value, str | bool) for value in offset.values())
+    read: Offset = json.loads(text)
+    assert json.dumps(read) == text
+    return read
+
+
+def put(files: CommandFiles, name: str, body: str | bytes) -> None:
+    Path(files.address, name).write_bytes(body.encode() if isinstance(body, str) else body)
+
+
+class TestBatches:
+    def test_a_batch_holds_the_commands_that_are_new(self, files: CommandFiles) -> None:
+        query = Query(files)
+        assert query.batch() is None
+        first = files.send(END)
+        assert query.names() == [first]
+        assert query.batch() is None
+        second, third = files.send(END), files.send({"command": "adapt"})
+        taken = query.batch()
+        assert taken == [
+            Sent(0, second, '{"command": "end"}\n'),
+            Sent(1, third, '{"command": "adapt"}\n'),
+        ]
+        assert query.batch() is None
+
+    def test_a_batch_that_runs_again_needs_no_file(self, files: CommandFiles) -> None:
+        query = Query(files)
+        files.send(END)
+        taken = query.batch()
+        shutil.rmtree(files.address)
+        query.restart()
+        assert query.again(1) == taken
+        assert taken
+        assert query.batch() is None
+
+    def test_a_file_that_is_written_again_is_not_taken_again(self, files: CommandFiles) -> None:
+        query = Query(files)
+        name = files.send(END)
+        assert query.names() == [name]
+        put(files, name, '{"command": "adapt"}')
+        assert query.batch() is None
+
+    def test_an_empty_range_has_no_partition(self, files: CommandFiles) -> None:
+        query = Query(files)
+        files.send(END)
+        query.batch()
+        assert query.reader.partitions(query.log[-1], query.log[-1]) == []
+
+    def test_what_was_sent_while_the_query_was_down_is_taken(self, files: CommandFiles) -> None:
+        query = Query(files)
+        files.send(END)
+        query.batch()
+        later = files.send({"command": "adapt"})
+        query.restart()
+        assert query.names() == [later]
+
+    def test_names_that_have_left_are_forgotten(self, files: CommandFiles) -> None:
+        query = Query(files)
+        gone = files.send(END)
+        query.batch()
+        Path(files.address, gone).unlink()
+        new = files.send(END)
+        assert query.names() == [new]
+        assert json.loads(query.log[-1]["known"]) == [new]
+
+    def test_a_batch_takes_so_many_and_leaves_the_rest_to_the_next(self, files: CommandFiles) -> None:
+        query = Query(files, most=2)
+        names = [files.send(END) for _ in range(5)]
+        assert query.names() == names[:2]
+        assert query.names() == names[2:4]
+        assert query.names() == names[4:]
+        assert query.batch() is None
+
+    def test_a_trigger_of_one_batch_takes_all(self, files: CommandFiles) -> None:
+        query = Query(files, most=2)
+        names = [files.send(END) for _ in range(5)]
+        assert [each.file for each in query.batch(ALL) or []] == names
+
+    def test_a_run_that_takes_what_is_available_takes_no_more(self, files: CommandFiles) -> None:
+        query = Query(files, most=1)
+        names = [files.send(END) for _ in range(2)]
+        query.reader.prepareForTriggerAvailableNow()
+        later = files.send(END)
+        assert [query.names(), query.names(), query.names()] == [names[:1], names[1:], None]
+        query.restart()
+        query.reader.prepareForTriggerAvailableNow()
+        assert [query.names(), query.names()] == [[later], None]
+
+    def test_a_directory_that_is_not_there_has_no_commands(self, files: CommandFiles) -> None:
+        query = Query(files)
+        shutil.rmtree(files.address)
+        assert query.batch() is None
+
+    def test_an_offset_of_another_source_is_refused(self, files: CommandFiles) -> None:
+        with pytest.raises(CheckpointError, match="Start with a new checkpoint directory"):
+            Query(files).reader.latestOffset({"logOffset": 3}, ALL)
+
+
+class TestBefore:
+    def test_one_refusal_tells_of_the_commands_before_the_query(self, files: CommandFiles) -> None:
+        names = [files.send(END) for _ in range(5)]
+        query = Query(files)
+        new = files.send({"command": "adapt"})
+        batch = query.batch()
+        assert batch is not None
+        taken, refused = for_query(batch, {"query1"})
+        assert [file for file, _ in taken] == [new]
+        assert len(refused) == 1
+        assert "5 commands were there before this query" in refused[0]
+        assert f"{', '.join(names[:3])} and 2 more" in refused[0]
+        assert query.batch() is None
+
+    def test_it_is_told_even_if_no_command_comes(self, files: CommandFiles) -> None:
+        name = files.send(END)
+        query = Query(files)
+        batch = query.batch()
+        assert batch is not None
+        taken, refused = for_query(batch, {"query1"})
+        assert taken == []
+        assert f"the command {name} was there before this query" in refused[0]
+        assert query.batch() is None
+        query.restart()
+        assert query.batch() is None
+
+    def test_commands_that_come_before_the_first_batch_are_obeyed(self, files: CommandFiles) -> None:
+        """A query may be started, and stopped, without a batch: there is no offset then."""
+        query = Query(files)
+        new = files.send(END)
+        query.restart()
+        assert written(query.reader.initialOffset()) == query.log[0]
+        assert query.names() == [new]
+
+
+class TestFiles:
+    def test_names_are_in_the_order_of_sending(self, files: CommandFiles) -> None:
+        put(files, "by hand", "x")
+        put(files, f"{'9' * 20}-12345678.json", "x")  # as former versions named them
+        names = [files.send(END) for _ in range(11)]
+        assert [name[:13] for name in names] == [f"{i:012d}-" for i in range(1, 12)]
+        assert files.names() == [*names, f"{'9' * 20}-12345678.json", "by hand"]
+
+    def test_hidden_files_and_directories_are_no_commands(self, files: CommandFiles) -> None:
+        put(files, ".hidden.json", "x")
+        put(files, "_SUCCESS", "")
+        Path(files.address, "directory.json").mkdir()
+        os.mkfifo(Path(files.address, "pipe.json"))
+        assert files.names() == []
+
+    @pytest.mark.parametrize(
+        ("body", "says"),
+        [
+            (b"\xff\xfe", "not UTF-8 text: see byte 1"),
+            (b"x" * (MOST_BYTES + 1), "more than 65,536 bytes"),
+            (b"", "the file is empty"),
+            (b"\x1f\x8b\x08" + bytes(20), "not UTF-8"),
+        ],
+    )
+    def test_a_file_that_is_no_text_is_refused_by_name(self, files: CommandFiles, body: bytes, says: str) -> None:
+        query = Query(files)
+        put(files, "poison.json.gz", body)
+        _, refused = for_query(query.batch() or [], {"query1"})
+        assert len(refused) == 1
+        assert refused[0].startswith("poison.json.gz: ")
+        assert says in refused[0]
+
+    def test_a_mark_of_the_byte_order_is_no_harm(self, files: CommandFiles) -> None:
+        query = Query(files)
+        put(files, "x", b"\xef\xbb\xbf" + json.dumps(END).encode())
+        assert for_query(query.batch() or [], {"query1"}) == ([("x", END)], [])
+
+    def test_a_name_that_is_no_text_is_refused(self, files: CommandFiles) -> None:
+        query = Query(files)
+        Path(os.fsdecode(os.fsencode(files.address) + b"/odd\xff.json")).write_text(json.dumps(END))
+        taken, refused = for_query(query.batch() or [], {"query1"})
+        assert taken == []
+        assert refused == ["odd\\udcff.json: its name is not UTF-8 text. Rename the file."]
+        assert query.batch() is None
+
+    def test_a_file_that_cannot_be_read_is_refused(self, files: CommandFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+        query = Query(files)
+        name = files.send(END)
+        target = Path(files.address, name)
+        monkeypatch.setattr(CommandFiles, "names", lambda _: [name])
+        target.unlink()
+        assert query.batch() is None  # taken back in the meantime
+        target.mkdir()
+        _, refused = for_query(query.batch() or [], {"query1"})
+        assert refused[0].startswith(f"{name}: the file cannot be read: ")
+
+    def test_a_directory_that_cannot_be_listed_is_an_error(self, tmp_path: Path) -> None:
+        (tmp_path / "control").write_text("")
+        with pytest.raises(InputError, match="cannot look for commands in"):
+            files_of(tmp_path).names()
+
+    def test_a_command_that_is_too_long_is_not_sent(self, files: CommandFiles) -> None:
+        with pytest.raises(OptionError, match=r"command 'plan' has 65,5.* and may have 65,536"):
+            files.send({"command": "plan", "plan": "x" * MOST_BYTES})
+        assert files.names() == []
+
+    def test_an_address_that_arrow_understands_will_do(self, tmp_path: Path) -> None:
+        files = files_of(f"{tmp_path.as_uri()}/new%20place/")
+        files.prepare()
+        query = Query(files)
+        name = files.send(END)
+        assert query.names() == [name]
+        assert files_of(tmp_path / "new place").names() == [name]
+
+    def test_an_address_may_have_options(self) -> None:
+        files = files_of("s3://bucket/app?region=eu-west-1&scheme=http")
+        assert files.address == "s3://bucket/app/control?region=eu-west-1&scheme=http"
+        assert not files.is_local
+
+    @pytest.mark.parametrize("address", ["nosuch://x/y", "s3://"])
+    def test_an_address_that_it_does_not_is_refused(self, address: str) -> None:
+        with pytest.raises(OptionError, match="Give a path, or an address such as s3://bucket/folder"):
+            files_of(address)
+
+    def test_a_directory_elsewhere_is_not_looked_at_all_the_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        files = files_of("mock:///app")
+        files.prepare()
+        query = Query(files)
+        clock = [100.0]
+        monkeypatch.setattr("time.monotonic", lambda: clock[0])
+        assert query.batch() is None
+        name = files.send(END)
+        assert query.batch() is None
+        clock[0] += 1
+        assert query.names() == [name]
+
+
+NAMES = st.text(st.characters(exclude_characters="/\x00", codec="utf-8"), min_size=1, max_size=20).filter(
+    lambda name: name not in (".", "..")
+)
+
+
+@given(bodies=st.dictionaries(NAMES, st.binary() | st.text().map(str.encode) | st.sampled_from(POISON).map(str.encode)))
+@settings(randomized(share=60), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+def test_whatever_files_hold_each_is_taken_once(files: CommandFiles, bodies: dict[str, bytes]) -> None:
+    shutil.rmtree(files.address)
+    files.prepare()
+    query = Query(files, most=2)
+    for name, body in bodies.items():
+        put(files, name, body)
+    taken: list[str] = []
+    while (batch := query.batch()) is not None:
+        taken += [each.file for each in batch]
+        for_query(batch, {"query1"})
+    assert sorted(taken) == sorted(name for name in bodies if name[0] not in "._")
+    assert isinstance(query.reader.getDefaultReadLimit(), ReadMaxFiles)
