@@ -24,6 +24,7 @@ from thalweg.engine.interner import comparable
 from thalweg.engine.observations import Work
 from thalweg.options import Adaptivity, Feedback, Migration, Production, States
 from thalweg.plan.partitioning import Coordinate, Partitioning
+from thalweg.spark.carriage import Kept, carriage, narrowed
 from thalweg.spark.commands import Sent
 from thalweg.spark.compatibility import description
 from thalweg.spark.packing import MOMENT, Packer, T, hash_column, time_column, unblob, unbundle
@@ -124,14 +125,10 @@ class SimulatedQuery:
         self, spec: Spec, partitioning: Partitioning, rng: Random, directory: Path, troubled: float = 0.0
     ) -> None:
         self._query, self._partitioning = spec.query, partitioning
+        self._carried = [stream["columns"] for stream in spec.described["streams"]]
         self.buckets = [
             SimulatedBucket(spec, b, rng, troubled, directory / str(b)) for b in range(partitioning.buckets)
         ]
-        self._packers = {
-            s: _packer(s, ref, ref.time, partitioning)
-            for s, ref in enumerate(spec.query.streams)
-            if ref.time is not None
-        }
         self._moment = 0
 
     def batch(
@@ -162,10 +159,12 @@ class SimulatedQuery:
         ]
 
     def _packed(self, stream: int, table: pa.Table, times: Sequence[int | None]) -> list[dict[str, object]]:
-        handed = table if self._packers[stream].time != T else table.append_column(T, pa.array(times, pa.int64()))
+        carried = table.select(list(self._carried[stream]))
+        packer = _packer(stream, self._query.streams[stream], carried.schema, self._partitioning)
+        handed = carried if packer.time != T else carried.append_column(T, pa.array(times, pa.int64()))
         handed = handed.append_column(MOMENT, pa.array([self._moment] * table.num_rows, pa.int64()))
         handed = with_hashes(self._query, self._partitioning, stream, handed, table)
-        packed = self._packers[stream](iter(handed.combine_chunks().to_batches()))
+        packed = packer(iter(handed.combine_chunks().to_batches()))
         return [row for batch in packed for row in batch.to_pylist()]
 
 
@@ -187,8 +186,9 @@ def _hashes(query: Query, stream: int, coordinate: Coordinate, table: pa.Table) 
     if coordinate.kind == "row":
         values = [tuple(row.values()) for row in table.to_pylist()]
     else:
-        alias = query.streams[stream].alias
-        names = [physical_names(query)[alias, name] for name in table.column_names]
+        ref = query.streams[stream]
+        table = table.select(ref.schema.names)
+        names = [physical_names(query)[ref.alias, name] for name in table.column_names]
         expressions = Expressions(physical_names(query))
         scalar = expressions.compile([(f"x{i}", e) for i, e in enumerate(coordinate.expressions)])
         computed = expressions.evaluate(scalar, table.rename_columns(names))
@@ -198,9 +198,10 @@ def _hashes(query: Query, stream: int, coordinate: Coordinate, table: pa.Table) 
     return np.array([int.from_bytes(digest, "little", signed=True) for digest in digests], np.int64)
 
 
-def _packer(stream: int, ref: StreamRef, event_time: str, partitioning: Partitioning) -> Packer:
-    time = time_column(event_time, ref.schema.field(event_time).type)
-    schema = pa.schema([*([pa.field(T, pa.int64())] if time == T else []), *ref.schema])
+def _packer(stream: int, ref: StreamRef, carried: pa.Schema, partitioning: Partitioning) -> Packer:
+    assert ref.time is not None
+    time = time_column(ref.time, ref.schema.field(ref.time).type)
+    schema = pa.schema([*([pa.field(T, pa.int64())] if time == T else []), *carried])
     return Packer(stream, schema, time, partitioning, tuple(range(partitioning.buckets)), keeps_rejected=False)
 
 
@@ -215,15 +216,17 @@ def simulated_spec(
     adaptive: Adaptivity | None = None,
     memory_limit: int | None = None,
     production: Production | Feedback = "push",
+    keep: Mapping[str, Kept] | None = None,
 ) -> Spec:
-    described = description(query, partitioning)
+    carried = carriage(query, keep)
+    described = description(query, partitioning, carried)
     collected = {
-        s: relation_blob(with_hashes(query, partitioning, s, table, table), query.streams[s].schema, partitioning, s)
+        s: relation_blob(with_hashes(query, partitioning, s, table, table), carried[s].columns, partitioning, s)
         for s, table in (relations or {}).items()
     }
     return Spec(
         identity="simulated",
-        query=query,
+        query=narrowed(query, carried),
         partitioning=partitioning,
         lateness=tuple(lateness),
         relations=Shared(collected) if collected else None,

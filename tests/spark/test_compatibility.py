@@ -9,7 +9,9 @@ import pytest
 
 from thalweg.cql import Source, bind
 from thalweg.plan.partitioning import choose_partitioning
-from thalweg.spark.compatibility import Description, description, obstacles
+from thalweg.spark.carriage import Kept, carriage
+from thalweg.spark.compatibility import Description, carried_on, description, obstacles
+from thalweg.spark.division import divide
 from thalweg.spark.packing import blob
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us")), ("k", pa.int64()), ("x", pa.int64())])
@@ -17,12 +19,15 @@ CATALOG = {name: Source(SCHEMA, "ts") for name in "abc"}
 BASE = "SELECT a.x FROM a [RANGE 10 SECONDS], b [ROWS 5] WHERE a.k = b.k AND a.x > 3"
 
 
+ALL = dict.fromkeys("abc", Kept(tuple(SCHEMA.names), required=False))
 STATIC = {**CATALOG, "c": Source(SCHEMA, None)}
 
 
-def described(cql: str, buckets: int = 1, catalog: Mapping[str, Source] = CATALOG) -> Description:
+def described(
+    cql: str, buckets: int = 1, catalog: Mapping[str, Source] = CATALOG, keep: Mapping[str, Kept] = ALL
+) -> Description:
     query = bind(cql, catalog)[0]
-    return description(query, choose_partitioning(query, buckets))
+    return description(query, choose_partitioning(query, buckets), divide(query, keep).carried)
 
 
 @pytest.mark.parametrize(
@@ -103,11 +108,49 @@ def test_a_static_relation_may_change_unless_results_have_yet_to_leave() -> None
         assert len(obstacles(old, new)) == count
 
 
-def test_columns_that_come_and_go() -> None:
-    old = described(BASE)
-    new = described(BASE)
-    new["streams"][0]["columns"] = {"ts": "timestamp[us]", "k": "int64", "x": "string", "y": "int64"}
-    assert obstacles(old, new) == ["the columns of a differ: x, y"]
+PLAIN = "SELECT a.k FROM a [RANGE 10 SECONDS], b [ROWS 5] WHERE a.k = b.k"
+READING_X = PLAIN.replace("a.k FROM", "a.x FROM")
+
+
+def narrow(cql: str, kept: Kept | None = None, catalog: Mapping[str, Source] = CATALOG) -> Description:
+    """A query that carries what it reads, and of stream ``a`` what is kept."""
+    return described(cql, catalog=catalog, keep={} if kept is None else {"a": kept})
+
+
+def test_a_column_that_no_query_read_is_not_there_later() -> None:
+    [said] = obstacles(narrow(PLAIN), narrow(READING_X))
+    assert said.startswith("it needs the column 'x' of stream 'a' as a, which rows in the checkpoint lack")
+    assert "App.stream(..., keep=['x'])" in said
+    assert obstacles(narrow(READING_X), narrow(PLAIN)) == []
+
+
+@pytest.mark.parametrize("kept", [Kept(("x",)), ALL["a"]])
+def test_a_column_that_was_kept_is_there_later(kept: Kept) -> None:
+    assert obstacles(narrow(PLAIN, kept), narrow(READING_X)) == []
+    assert len(obstacles(narrow(PLAIN, kept), narrow(READING_X.replace("a.x", "b.x")))) == 1
+
+
+def test_a_column_that_one_run_did_not_carry_is_lost() -> None:
+    after = carried_on(narrow(READING_X), narrow(PLAIN))
+    assert list(after["streams"][0]["columns"]) == ["ts", "k"]
+    assert len(obstacles(after, narrow(READING_X))) == 1
+    again = carried_on(narrow(PLAIN), narrow(PLAIN, ALL["a"]))
+    assert len(obstacles(again, narrow(READING_X))) == 1
+
+
+def test_what_is_kept_by_name_must_be_there_and_what_is_kept_with_all_the_rest_need_not() -> None:
+    [said] = obstacles(narrow(PLAIN), narrow(PLAIN, Kept(("x",))))
+    assert "the column 'x' of stream 'a'" in said
+    assert obstacles(narrow(PLAIN), narrow(PLAIN, ALL["a"])) == []
+
+
+def test_columns_of_another_type_may_not_be_read() -> None:
+    texts = {**CATALOG, "a": Source(SCHEMA.set(2, pa.field("x", pa.string())), "ts")}
+    [said] = obstacles(narrow(READING_X), narrow(READING_X, catalog=texts))
+    assert said == "the column x of a was int64 and is now string"
+    kept = narrow(PLAIN, ALL["a"], texts)
+    assert obstacles(narrow(READING_X), kept) == []
+    assert "x" not in carried_on(narrow(READING_X), kept)["streams"][0]["columns"]
 
 
 def test_rows_of_a_static_relation_stay_where_results_have_yet_to_leave() -> None:
@@ -119,7 +162,9 @@ def test_rows_of_a_static_relation_stay_where_results_have_yet_to_leave() -> Non
     ):
         query = bind(cql, STATIC)[0]
         partitioning = choose_partitioning(query, 1)
-        before, now = (description(query, partitioning, {1: blob(t)}) for t in (rows, pa.concat_tables([rows, rows])))
+        carried = carriage(query)
+        tables = (rows, pa.concat_tables([rows, rows]))
+        before, now = (description(query, partitioning, carried, {1: blob(table)}) for table in tables)
         assert obstacles(before, before) == []
         said.append(obstacles(before, now))
     assert said == [[], ["the rows of c are others, under results that were emitted before"]]

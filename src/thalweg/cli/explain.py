@@ -104,6 +104,7 @@ def explain(
         from thalweg.plan.explain_text import lay_out
         from thalweg.plan.partitioning import choose_partitioning
         from thalweg.planning import plan_for
+        from thalweg.spark.division import carried_facts, divide
 
         cql = report.read_script(str(file))
         tables = read_sources(paths | relations, times)
@@ -112,10 +113,13 @@ def explain(
         statistics = [statistics_of(each, tables) for each in bound]
         plans = [plan_for(each, known, plan, states.value) for each, known in zip(bound, statistics, strict=True)]
         spread = [None if buckets is None else choose_partitioning(each, buckets) for each in bound]
+        carried = [None if buckets is None else carried_facts(divide(each)) for each in bound]
         feedback = Feedback.of(production.value)
         explained = [
-            explain_json(each, chosen, known, partitioning=partitioning, feedback=feedback)
-            for each, chosen, known, partitioning in zip(bound, plans, statistics, spread, strict=True)
+            explain_json(each, chosen, known, partitioning=partitioning, feedback=feedback, carried=travelling)
+            for each, chosen, known, partitioning, travelling in zip(
+                bound, plans, statistics, spread, carried, strict=True
+            )
         ]
         if as_json:
             typer.echo(json.dumps(explained, indent=2, ensure_ascii=False))

@@ -97,10 +97,9 @@ def prepare(
     """Open the streams and bind the query to them."""
     from dataclasses import replace
 
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    from thalweg.cql import Source, bind
+    from thalweg.cql import bind
     from thalweg.spark.app import App
+    from thalweg.spark.columns import source_of
 
     app = App(spark, directory=directory)
     catalog = {}
@@ -110,7 +109,7 @@ def prepare(
         else:
             frame, time = open_source(app.spark, stream, given.source, given.time)
         app.stream(stream, frame, time=time, lateness=given.lateness)
-        catalog[stream] = Source(to_arrow_schema(frame.schema, timezone="UTC"), time)
+        catalog[stream] = source_of(frame, time)
     (query,) = bind(text, catalog)
     answer = app.sql(text, options)
     write_about(directory, query, options.states)

@@ -11,6 +11,6 @@ from thalweg.cql.binder import bind
 from thalweg.cql.durations import format_interval, parse_interval
 from thalweg.cql.query import Query
 from thalweg.cql.rendering import render
-from thalweg.cql.scope import Source
+from thalweg.cql.scope import Source, match_name
 
-__all__ = ["Query", "Source", "bind", "format_interval", "parse_interval", "render"]
+__all__ = ["Query", "Source", "bind", "format_interval", "match_name", "parse_interval", "render"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import field as with_default
 
 import pyarrow as pa
 from sqlglot import exp
@@ -20,6 +21,9 @@ from thalweg.cql.rendering import shorten
 from thalweg.cql.types import canonical, cast_to, describe, needs_cast
 from thalweg.errors import BindError
 
+UNUSABLE = "Cast it in the DataFrame, to STRING say, or leave it out of the query."
+"""What to do about a column that a query may not name."""
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -27,10 +31,13 @@ class Source:
 
     The event time is a timestamp, a date, or an integer of microseconds. What has none (``time=None``) is a
     static relation: rows that came before everything and stay.
+
+    ``unusable`` are columns that a query may not name, each with the reason. Their types in the schema say nothing.
     """
 
     schema: pa.Schema
     time: str | None
+    unusable: Mapping[str, str] = with_default(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +49,7 @@ class NamedStream:
     schema: pa.Schema
     time: str | None
     item: StreamItem
+    unusable: Mapping[str, str] = with_default(default_factory=dict)
 
     @property
     def is_static(self) -> bool:
@@ -70,7 +78,7 @@ def open_streams(
                 hint = f"Give each its own alias: {item.name} AS {alias_name}2."
                 raise BindError(f"two streams are called '{alias_name}'", source.of(alias or item), hint)
         time = _checked_time(name, catalog[name], source, item)
-        streams.append(NamedStream(alias_name, name, catalog[name].schema, time, item))
+        streams.append(NamedStream(alias_name, name, catalog[name].schema, time, item, catalog[name].unusable))
         if time is None:
             _check_static(streams[-1], source)
     if all(stream.is_static for stream in streams):
@@ -141,6 +149,9 @@ class Scope:
     def column(self, stream: int, name: str, start: int | None = None) -> exp.Expression:
         """A column as bound expressions name it, in its canonical type."""
         named = self.streams[stream]
+        if name in named.unusable:
+            where = None if start is None else self.source.at(start)
+            raise BindError(f"column '{name}' of stream '{named.stream}' {named.unusable[name]}", where, UNUSABLE)
         column = exp.Column(
             this=exp.to_identifier(name, quoted=True), table=exp.to_identifier(named.alias, quoted=True)
         )

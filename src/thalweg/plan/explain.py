@@ -5,6 +5,7 @@ The keys of the JSON are stable. Costs are in nanoseconds of work per second of 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from thalweg.cql.durations import format_interval
@@ -36,9 +37,10 @@ def explain_text(
     costs: Costs = DEFAULT_COSTS,
     partitioning: Partitioning | None = None,
     feedback: Feedback | None = None,
+    carried: Sequence[Facts] | None = None,
 ) -> str:
     """The query and its plan, for a person."""
-    return lay_out(explain_json(query, plan, statistics, costs, partitioning, feedback))
+    return lay_out(explain_json(query, plan, statistics, costs, partitioning, feedback, carried))
 
 
 def explain_json(
@@ -48,11 +50,12 @@ def explain_json(
     costs: Costs = DEFAULT_COSTS,
     partitioning: Partitioning | None = None,
     feedback: Feedback | None = None,
+    carried: Sequence[Facts] | None = None,
 ) -> Facts:
     """The query and its plan, for a program: nothing but what JSON knows.
 
     With a ``partitioning`` also how its tuples are spread over buckets; with ``feedback`` also what its joins ask of
-    each other.
+    each other; with ``carried``, in the order of the streams, also which of their columns travel to the buckets.
     """
     facts: Facts = {
         "query": query.name,
@@ -72,6 +75,7 @@ def explain_json(
         "cost": None,
         "why": [],
         "buckets": None if partitioning is None else _buckets(query, partitioning),
+        "carried": None if carried is None else dict(zip(query.aliases, carried, strict=True)),
     }
     if isinstance(plan, DifferencePlan):
         facts |= _difference(query, plan)

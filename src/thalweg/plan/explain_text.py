@@ -39,6 +39,8 @@ def lay_out(facts: Facts) -> str:
         lines += _section("why", _why(facts))
     if facts["buckets"] is not None:
         lines += _section("buckets", iter(facts["buckets"]["text"]))
+    if facts["carried"] is not None:
+        lines += _section("columns that travel to the buckets", _carried(facts["carried"]))
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -111,6 +113,15 @@ def _output(facts: Facts) -> Iterator[str]:
 
 def _plain(column: Facts) -> bool:
     return bool(column["expression"].split(".")[-1].strip("`") == column["name"])
+
+
+def _carried(carried: Facts) -> Iterator[str]:
+    for alias, each in carried.items():
+        computed = f", and {each['computed']} computed" if each["computed"] else ""
+        count = f"{len(each['columns'])} of {each['of']}{computed}"
+        first, *rest = _wrapped(iter(each["columns"]))
+        yield f"{alias}: {count}: {first}"
+        yield from (f"  {line}" for line in rest)
 
 
 def _wrapped(words: Iterator[str], width: int = 100) -> Iterator[str]:

@@ -7,19 +7,18 @@ import json
 import shutil
 import tempfile
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import StructField, StructType
 
 from thalweg import cql as language
 from thalweg.cql.query import Query, StreamRef
@@ -34,10 +33,12 @@ from thalweg.planning import adaptivity, interval_option, plan_for
 from thalweg.spark import control, side_output, sql
 from thalweg.spark.answer import Answer
 from thalweg.spark.buckets import bucket_keys, default_buckets
+from thalweg.spark.carriage import Kept
+from thalweg.spark.columns import kept_columns, source_of
 from thalweg.spark.command_files import files_of
 from thalweg.spark.commands import new_command
 from thalweg.spark.compatibility import description
-from thalweg.spark.division import Division, divide
+from thalweg.spark.division import Division, carried_facts, divide
 from thalweg.spark.operator import EMITTED, SAVED, TOTALS, BucketOperator
 from thalweg.spark.packing import BATCH_ROWS, MOMENT, PACKED, PASSES, Packer, T, hash_column, time_column, unpacker
 from thalweg.spark.relations import Broadcasted, relation_blob
@@ -60,9 +61,14 @@ rows of a batch are too few to exceed what Arrow can hold, unless they are huge.
 @dataclass(frozen=True, slots=True)
 class _Stream:
     frame: DataFrame
-    schema: pa.Schema
-    time: str | None
+    source: language.Source
     lateness: str | None
+    kept: Kept
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Its columns, those that no query may name included."""
+        return self.source.schema
 
 
 class App:
@@ -92,26 +98,31 @@ class App:
         self._streams: dict[str, _Stream] = {}
         start_early(self.spark)
 
-    def stream(self, name: str, df: DataFrame, *, time: str | None = None, lateness: str | None = None) -> App:
+    def stream(
+        self,
+        name: str,
+        df: DataFrame,
+        *,
+        time: str | None = None,
+        lateness: str | None = None,
+        keep: Sequence[str] | Literal["all"] | None = None,
+    ) -> App:
         """Name a streaming DataFrame, its event time column, and how far its rows may be out of order.
 
         Without a ``lateness`` that of the query's options holds, and without that one, none: "0 seconds".
 
-        A batch DataFrame has neither: it is a static relation, whose rows came before everything and stay. It
+        Of its columns those travel that a query reads. ``keep`` names others that are to stay with the rows in the
+        checkpoint, so that another query can go on from it and read them: a list of columns, or "all".
+
+        A batch DataFrame has none of these: it is a static relation, whose rows came before everything and stay. It
         is read once, by :meth:`sql`.
         """
         _check_times(name, df, time, lateness)
-        for field in df.schema:
-            if isinstance(field.dataType, StringType) and field.dataType.collation != "UTF8_BINARY":
-                raise InputError(
-                    f"column '{field.name}' of stream '{name}' has the collation {field.dataType.collation}, and "
-                    "strings are compared byte by byte here. Cast it to STRING, or to lower case, before."
-                )
-        schema = to_arrow_schema(df.schema, timezone="UTC")
-        self._streams[name] = _Stream(_moved(df, self.spark), schema, time, lateness)
-        is_unmeasured = self.spark.conf.get(_BATCH_BYTES) == str(_ANY_BYTES)
-        if is_unmeasured and df.isStreaming and any(map(_may_be_huge, schema.types)):
-            self.spark.conf.set(_BATCH_BYTES, str(_FEW_BYTES))
+        source = source_of(df, time)
+        if time is not None and time in source.unusable:
+            raise InputError(f"the event time '{time}' of stream '{name}' {source.unusable[time]}.")
+        kept = kept_columns(name, source, keep)
+        self._streams[name] = _Stream(_moved(df, self.spark), source, lateness, kept)
         return self
 
     def sql(self, cql: str, options: Options | Mapping[str, Any] | None = None) -> DataFrame:
@@ -119,8 +130,7 @@ class App:
         return self._run(self._bind(cql), Options.of(options))
 
     def _bind(self, cql: str) -> Query:
-        catalog = {name: language.Source(known.schema, known.time) for name, known in self._streams.items()}
-        queries = language.bind(cql, catalog)
+        queries = language.bind(cql, {name: known.source for name, known in self._streams.items()})
         if len(queries) != 1:
             names = ", ".join(query.name for query in queries)
             raise QueryError(f"the text has {len(queries)} queries ({names})", None, "Pass one at a time.")
@@ -133,7 +143,13 @@ class App:
         statistics = Statistics.default(query)
         plan = plan_for(query, statistics, chosen.plan, chosen.states)
         partitioning = self._partitioning(query, chosen)
-        return explain_text(query, plan, statistics, partitioning=partitioning, feedback=chosen.feedback)
+        carried = carried_facts(self._divide(query))
+        return explain_text(
+            query, plan, statistics, partitioning=partitioning, feedback=chosen.feedback, carried=carried
+        )
+
+    def _divide(self, query: Query) -> Division:
+        return divide(query, {name: known.kept for name, known in self._streams.items()})
 
     def late_rows(self, stream: str, query: str = "query1") -> DataFrame:
         """The rows of a stream that a query kept out so far, with the reason; it must run with ``late_rows="table"``.
@@ -220,7 +236,7 @@ class App:
         return running[0]
 
     def _run(self, query: Query, options: Options) -> DataFrame:
-        division = divide(query)
+        division = self._divide(query)
         plan_for(query, Statistics.default(query), options.plan, options.states)  # what is wrong with it is said now
         partitioning = self._partitioning(query, options)
         keys = bucket_keys(partitioning.buckets)
@@ -253,7 +269,8 @@ class App:
             production=options.production,
             adaptive=adaptivity(query, options, written=options.plan is not None),
             late_directory=self._shared_directory() if options.late_rows == "table" else None,
-            described=description(query, partitioning, relations),
+            described=description(query, partitioning, division.carried, relations),
+            shown=tuple(self._shown(division, s, options) for s in range(len(query.streams))),
         )
         emitted = (
             reduce(DataFrame.unionAll, packed)
@@ -299,10 +316,20 @@ class App:
         if selection is not None:
             passes = sql.column(selection, _names(inside, known))
             columns.append(F.coalesce(passes, F.lit(False)).alias(PASSES))
-        columns += self._columns(division, stream, partitioning)
+        shown = self._shown(division, stream, options)
+        columns += self._columns(division, stream, partitioning, shown)
+        packed = {*division.carried[stream].columns.names, *shown}
+        schema = pa.schema(
+            [
+                *([pa.field(T, pa.int64())] if time == T else []),
+                *(field for field in known.schema if field.name in packed),
+                *(inside.schema.field(name) for name in division.computed[stream]),
+            ]
+        )
+        self._measure_huge(schema)
         packer = Packer(
             stream=stream,
-            schema=pa.schema([*([pa.field(T, pa.int64())] if time == T else []), *inside.schema]),
+            schema=schema,
             time=time,
             partitioning=partitioning,
             bucket_keys=keys,
@@ -310,25 +337,40 @@ class App:
         )
         return known.frame.select(*columns).mapInArrow(packer.__call__, PACKED)
 
-    def _columns(self, division: Division, stream: int, partitioning: Partitioning) -> list[Column]:
+    def _shown(self, division: Division, stream: int, options: Options) -> tuple[str, ...]:
+        """The columns that travel only because people may look at rows that are kept out."""
+        ref = division.query.streams[stream]
+        if options.late_rows != "table" or ref.is_static:
+            return ()
+        source, carried = self._streams[ref.stream].source, division.carried[stream].columns.names
+        return tuple(name for name in source.schema.names if name not in carried and name not in source.unusable)
+
+    def _measure_huge(self, schema: pa.Schema) -> None:
+        """Have Spark measure the batches that it hands to Python from now on, if rows of this kind may be huge."""
+        is_unmeasured = self.spark.conf.get(_BATCH_BYTES) == str(_ANY_BYTES)
+        if is_unmeasured and any(map(_may_be_huge, schema.types)):
+            self.spark.conf.set(_BATCH_BYTES, str(_FEW_BYTES))
+
+    def _columns(
+        self, division: Division, stream: int, partitioning: Partitioning, shown: Sequence[str] = ()
+    ) -> list[Column]:
         """What a bucket, and the way to it, need of a row: its hashes, its own columns, and computed ones."""
         inside = division.inside.streams[stream]
-        known = self._streams[inside.stream]
-        names = _names(inside, known)
+        names = _names(inside, self._streams[inside.stream])
         columns = [
             self._hash(division, stream, coordinate, names).alias(hash_column(axis))
             for axis, coordinate in enumerate(partitioning.known(stream))
         ]
-        columns += [sql.quoted(name) for name in known.schema.names]
+        columns += [sql.quoted(name) for name in (*division.carried[stream].columns.names, *shown)]
         for name, expression in division.computed[stream].items():
             computed = sql.column(expression, names).cast(sql.spark_type(inside.schema.field(name).type))
             columns.append(computed.alias(name))
         return columns
 
     def _hash(self, division: Division, stream: int, coordinate: Coordinate, names: dict[Any, str]) -> Column:
-        ref = division.query.streams[stream]
         if coordinate.kind == "row":
-            hashable = [f.name for f in ref.schema if not pa.types.is_nested(f.type)]
+            # Rows that differ in nothing that is carried may as well lie together.
+            hashable = [f.name for f in division.carried[stream].columns if not pa.types.is_nested(f.type)]
             return F.xxhash64(*(sql.quoted(name) for name in hashable))
         kinds = [_type_of(division.query, stream, expression) for expression in coordinate.expressions]
         return sql.hash_of([sql.column(expression, names) for expression in coordinate.expressions], kinds)

@@ -309,7 +309,7 @@ class Chunks:
     ) -> pa.Table:
         """The rows of chunks of one stream that have not left its window."""
         stream = chunks[0].stream
-        table = pa.concat_tables(map(plain, tables))
+        table = pa.concat_tables(_common([plain(table) for table in tables]))
         if not self._counts_rows(stream):
             return self._in_time(stream, table, watermark)
         numbers = np.concatenate([_numbers(chunk, table) for chunk, table in zip(chunks, tables, strict=True)])
@@ -384,6 +384,17 @@ def packed_times(ref: StreamRef, table: pa.Table) -> pa.ChunkedArray:
 def plain(table: pa.Table) -> pa.Table:
     """A chunk's rows as they came, without their numbers."""
     return table.drop_columns(_NUMBER) if _NUMBER in table.column_names else table
+
+
+def _common(tables: Sequence[pa.Table]) -> list[pa.Table]:
+    """Rows of one stream with the columns that all of them have: queries that ran before may have carried others."""
+    first, *others = (table.schema for table in tables)
+    names = [field.name for field in first if all(_has(schema, field) for schema in others)]
+    return [table.select(names) for table in tables]
+
+
+def _has(schema: pa.Schema, field: pa.Field) -> bool:
+    return field.name in schema.names and schema.field(field.name).type == field.type
 
 
 def _numbers(chunk: Chunk, table: pa.Table) -> Int64s:

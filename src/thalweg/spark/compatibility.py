@@ -5,23 +5,32 @@ that it needs are there, where it looks for them, and if it has nothing more to 
 an ISTREAM join, the SELECT list and the residual predicates may change, and windows may shrink. Aggregates, DSTREAM and
 EXCEPT speak of results that were emitted before, so what decides those must stay. Static relations are read again
 at every start: nothing of them is durable but, for those queries, a digest.
+
+A checkpoint remembers the columns that every row in it has. A query may read any of these. What it does not carry
+itself, rows that it adds lack, so from then on the checkpoint does not have it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from thalweg.cql import format_interval, render
 from thalweg.cql.query import AttributeClass, Output, Query, RangeWindow, Window
 from thalweg.plan.partitioning import Partitioning
+from thalweg.spark.carriage import Carried
 from thalweg.spark.relations import digest
 
 Description = dict[str, Any]
 """What a checkpoint remembers of its query; plain data for JSON."""
 
 
-def description(query: Query, partitioning: Partitioning, relations: Mapping[int, bytes] | None = None) -> Description:
+def description(
+    query: Query,
+    partitioning: Partitioning,
+    carried: Sequence[Carried],
+    relations: Mapping[int, bytes] | None = None,
+) -> Description:
     """What must stay, and what may only shrink; ``relations`` are the blobs of static relations by position."""
     lasting = query.output is Output.DSTREAM or query.kind == "difference" or query.aggregation is not None
     digests = {position: digest(body) for position, body in (relations or {}).items()} if lasting else {}
@@ -31,7 +40,8 @@ def description(query: Query, partitioning: Partitioning, relations: Mapping[int
                 "alias": ref.alias,
                 "stream": ref.stream,
                 "time": ref.time,
-                "columns": {field.name: str(field.type) for field in ref.schema},
+                "columns": {field.name: str(field.type) for field in carried[position].columns},
+                "required": list(carried[position].required),
                 "selection": "" if ref.selection is None else render(ref.selection),
                 "window": _window(ref.window),
                 "rows": digests.get(position),
@@ -89,6 +99,15 @@ def obstacles(old: Description, new: Description) -> list[str]:
     return found
 
 
+def carried_on(old: Description, new: Description) -> Description:
+    """What a checkpoint of ``old`` remembers once ``new`` has gone on from it: the columns that both carry."""
+    streams = []
+    for before, now in zip(old["streams"], new["streams"], strict=True):
+        both = {name: kind for name, kind in now["columns"].items() if before["columns"].get(name) == kind}
+        streams.append(now if now["time"] is None else now | {"columns": both})
+    return new | {"streams": streams}
+
+
 _FIXED = {
     "kind": "kind",
     "output": "results",
@@ -112,9 +131,7 @@ def _stream_obstacles(before: Description, now: Description, *, lasting: bool) -
     for part, what in {"time": "event time", "selection": "selection"}.items():
         if before[part] != now[part]:
             found.append(f"the {what} of {alias} was {_text(before[part])} and is now {_text(now[part])}")
-    if before["columns"] != now["columns"]:
-        changed = sorted(set(before["columns"].items()) ^ set(now["columns"].items()))
-        found.append(f"the columns of {alias} differ: {', '.join(sorted({name for name, _ in changed}))}")
+    found += _column_obstacles(before, now)
     old, new = before["window"], now["window"]
     if old["kind"] != new["kind"] or old.get("by") != new.get("by"):
         found.append(f"the window of {alias} is of another kind")
@@ -125,6 +142,32 @@ def _stream_obstacles(before: Description, now: Description, *, lasting: bool) -
             f"the window of {alias} shrank from {_size(old)} to {_size(new)}, under results that have yet to leave"
         )
     return found
+
+
+def _column_obstacles(before: Description, now: Description) -> list[str]:
+    """What is to be read of a stream and is not in its rows; of a static relation, what is read anew or no more."""
+    alias = now["alias"]
+    had: dict[str, str] = before["columns"]
+    has: dict[str, str] = now["columns"]
+    if now["time"] is None:
+        changed = sorted({name for name, _ in had.items() ^ has.items()})
+        what = f"the columns that are read of {alias} differ, under results that have yet to leave: "
+        return [what + ", ".join(changed)] if changed else []
+    found = []
+    lacking = [name for name in now["required"] if name not in had]
+    if lacking:
+        names = ", ".join(f"'{name}'" for name in lacking)
+        found.append(
+            f"it needs {'the column' if len(lacking) == 1 else 'the columns'} {names} of stream '{now['stream']}' as "
+            f"{alias}, which rows in the checkpoint lack, for not every query that ran from it carried "
+            f"{'it' if len(lacking) == 1 else 'them'} (with a new checkpoint, App.stream(..., keep=[{names}]) carries "
+            "what a later query may need)"
+        )
+    return found + [
+        f"the column {name} of {alias} was {had[name]} and is now {has[name]}"
+        for name in now["required"]
+        if name in had and had[name] != has[name]
+    ]
 
 
 def _size(window: Description) -> str:

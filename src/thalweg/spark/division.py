@@ -9,8 +9,9 @@ evaluated there.)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 from sqlglot import exp
@@ -18,6 +19,7 @@ from sqlglot import exp
 from thalweg.cql.query import AttributeClass, Operand, Projection, Query, RangeWindow, StreamRef
 from thalweg.engine.expressions import ColumnKey, columns_of, physical_names, plain_column
 from thalweg.engine.results import TIME
+from thalweg.spark.carriage import Carried, Kept, carriage, narrowed
 
 Columns = dict[str, exp.Expression]
 """Columns to compute from a stream, by name."""
@@ -29,7 +31,8 @@ class Division:
 
     Attributes:
         query: as it was bound.
-        inside: the query that the operator runs.
+        inside: the query that the operator runs, over the columns that it reads.
+        carried: for each stream, the columns of the source that are sent to the operator.
         computed: for each stream, the columns of its rows that are not columns of the source.
         filters: for each stream, the condition, computed by Spark, without which a row can join nothing.
         gathered: the columns that the operator emits, by name: the column that each one is.
@@ -39,6 +42,7 @@ class Division:
 
     query: Query
     inside: Query
+    carried: tuple[Carried, ...]
     computed: tuple[Columns, ...]
     filters: tuple[exp.Expression | None, ...]
     gathered: dict[str, ColumnKey]
@@ -46,15 +50,17 @@ class Division:
     select: tuple[Projection, ...]
 
 
-def divide(query: Query) -> Division:
-    """Divide a bound query."""
+def divide(query: Query, keep: Mapping[str, Kept] | None = None) -> Division:
+    """Divide a bound query; ``keep`` names, for each stream, the columns that are carried besides those it reads."""
     if query.kind == "difference" or query.aggregation is not None:
+        carried = carriage(query, keep)
         nothing: tuple[Columns, ...] = tuple({} for _ in query.streams)
-        return Division(query, query, nothing, tuple(None for _ in query.streams), {}, (), ())
-    return _divide_join(query)
+        filters = tuple(None for _ in query.streams)
+        return Division(query, narrowed(query, carried), carried, nothing, filters, {}, (), ())
+    return _divide_join(query, keep)
 
 
-def _divide_join(query: Query) -> Division:
+def _divide_join(query: Query, keep: Mapping[str, Kept] | None) -> Division:
     computed: tuple[Columns, ...] = tuple({} for _ in query.streams)
     types: list[dict[str, pa.DataType]] = [{} for _ in query.streams]
 
@@ -97,10 +103,6 @@ def _divide_join(query: Query) -> Division:
             if selection is not None:  # it still counts in the window
                 selection = column(s, selection, "__s", pa.bool_())
         refs.append(replace(ref, selection=selection))
-    refs = [
-        replace(ref, schema=pa.schema([*ref.schema, *(pa.field(n, kind) for n, kind in types[s].items())]))
-        for s, ref in enumerate(refs)
-    ]
     read = columns_of([*(p.expression for p in query.select), *query.residual])
     names = physical_names(query) | {TIME: "__time"}
     inside = replace(
@@ -111,9 +113,19 @@ def _divide_join(query: Query) -> Division:
         residual=(),
         select=tuple(_gather(key, names[key], query.streams) for key in read),
     )
-    return Division(
-        query, inside, computed, tuple(filters), {names[key]: key for key in read}, query.residual, query.select
+    carried = carriage(inside, keep)
+    inside = _with_columns(narrowed(inside, carried), types)
+    gathered = {names[key]: key for key in read}
+    return Division(query, inside, carried, computed, tuple(filters), gathered, query.residual, query.select)
+
+
+def _with_columns(query: Query, types: Sequence[Mapping[str, pa.DataType]]) -> Query:
+    """The query over streams with these columns besides."""
+    streams = (
+        replace(ref, schema=pa.schema([*ref.schema, *(pa.field(name, kind) for name, kind in added.items())]))
+        for ref, added in zip(query.streams, types, strict=True)
     )
+    return replace(query, streams=tuple(streams))
 
 
 def _gather(key: ColumnKey, name: str, streams: Sequence[StreamRef]) -> Projection:
@@ -121,3 +133,11 @@ def _gather(key: ColumnKey, name: str, streams: Sequence[StreamRef]) -> Projecti
         return Projection(name, exp.column(TIME[1]), pa.timestamp("us"))
     schema = next(ref.schema for ref in streams if ref.alias == key[0])
     return Projection(name, exp.column(key[1], key[0], quoted=True), schema.field(key[1]).type)
+
+
+def carried_facts(division: Division) -> list[dict[str, Any]]:
+    """For each stream, which of how many columns travel, and how many computed ones: for an explanation."""
+    return [
+        {"columns": each.columns.names, "of": each.total, "computed": len(computed)}
+        for each, computed in zip(division.carried, division.computed, strict=True)
+    ]

@@ -51,7 +51,7 @@ from thalweg.plan.statistics import Statistics
 from thalweg.planning import plan_for
 from thalweg.spark.chunks import Chunk, Chunks, Log, packed_times, plain, times_of
 from thalweg.spark.commands import Command, Sent, for_query, refusal
-from thalweg.spark.compatibility import Description, obstacles
+from thalweg.spark.compatibility import Description, carried_on, obstacles
 from thalweg.spark.packing import blob, blobs, unblob, usable
 from thalweg.spark.relations import Relations, rows_of_bucket
 from thalweg.spark.side_output import LATE, NO_TIME, KeptOut
@@ -84,6 +84,7 @@ class Spec:
         migration: how the plan is changed.
         memory_limit: bytes that windows and states of a bucket may take.
         production: whether what nobody needs is produced.
+        shown: for each stream, the columns that come with its rows only to be shown if a row is kept out.
 
     """
 
@@ -101,6 +102,7 @@ class Spec:
     migration: Migration = "jisc"
     memory_limit: int | None = None
     production: Production | Feedback = "push"
+    shown: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(slots=True)
@@ -137,6 +139,7 @@ class Resident:
     def __init__(self, spec: Spec, number: int) -> None:
         self.spec = spec
         self.token = ""
+        self._described = spec.described
         self._number = number
         self._wakes = False
         self._batch = 0
@@ -209,9 +212,11 @@ class Resident:
         if reasons:
             raise CheckpointError(
                 f"query '{self.spec.query.name}' cannot go on from this checkpoint: {'; '.join(reasons)}. The SELECT "
-                "list and residual predicates of a join may change, and its windows may shrink. For anything else, "
+                "list and residual predicates of a join may change, if they read columns that the checkpoint has, and "
+                "its windows may shrink. For anything else, "
                 "start with a new checkpoint directory."
             )
+        self._described = carried_on(known["query"], self.spec.described)
         self.token, self._batch, self._ended = known["token"], known["batch"], known["ended"]
         self._wakes = known["run"] != self.spec.identity
         self._lasting_plan = self._known_plan(known["plan"])
@@ -446,7 +451,7 @@ class Resident:
                     kept_out.append((stream, LATE, blob(table.filter(pa.array(~in_time)))))
                 table = table.filter(pa.array(in_time))
             if table.num_rows:
-                tables[stream] = table
+                tables[stream] = table.drop_columns(list(self.spec.shown[stream])) if self.spec.shown else table
         return tables, late, kept_out
 
     def _sort_out(self, rejected: Sequence[tuple[int, bytes]], late: dict[int, int]) -> list[KeptOut]:
@@ -529,7 +534,7 @@ class Resident:
         """
         content = {
             "format": FORMAT,
-            "query": self.spec.described,
+            "query": self._described,
             "run": self.spec.identity,
             "batch": self._batch,
             "plan": self._plan_json(self._lasting_plan),
