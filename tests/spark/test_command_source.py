@@ -17,8 +17,8 @@ from tests.properties.settings import randomized
 from tests.spark.test_commands import POISON
 from thalweg.errors import CheckpointError, InputError, OptionError
 from thalweg.spark.command_files import MOST_BYTES, CommandFiles, files_of
-from thalweg.spark.command_source import CommandReader, CommandSource, Offset
-from thalweg.spark.commands import Command, Sent, for_query
+from thalweg.spark.command_source import QUERY, CommandReader, CommandSource, Offset
+from thalweg.spark.commands import STARTED, Command, Sent, for_query
 
 END: Command = {"command": "end"}
 ALL = ReadAllAvailable()
@@ -72,7 +72,7 @@ def written(offset: Offset) -> Offset:
     text = json.dumps(offset)
     assert "\n" not in text
     text.encode("ascii")
-    assert all(isinstance(value, str | bool) for value in offset.values())
+    assert all(isinstance(value, str | int) for value in offset.values())
     read: Offset = json.loads(text)
     assert json.dumps(read) == text
     return read
@@ -321,3 +321,41 @@ def test_whatever_files_hold_each_is_taken_once(files: CommandFiles, bodies: dic
         for_query(batch, {"query1"})
     assert sorted(taken) == sorted(name for name in bodies if name[0] not in "._")
     assert isinstance(query.reader.getDefaultReadLimit(), ReadMaxFiles)
+
+
+class TestStarts:
+    """A run of a query whose streams may be idle says when it begins, and a batch that is run again says the same."""
+
+    def reader(self, files: CommandFiles, query: str = '{"a": 1}') -> CommandReader:
+        return CommandReader(files, [], query=query, tells_starts=True)
+
+    def told(self, reader: CommandReader, start: Offset, end: Offset) -> list[str]:
+        return [text for part in reader.partitions(start, end) for (text,) in reader.read(part)]
+
+    def test_the_first_batch_of_a_run_is_told_apart(self, files: CommandFiles) -> None:
+        first = self.reader(files)
+        log = [first.initialOffset()]
+        log.append(first.latestOffset(log[-1], ALL))
+        assert first.latestOffset(log[0], ALL) == log[1]  # Spark asks again before it plans
+        assert self.told(first, log[0], log[1]) == [STARTED]
+        assert first.latestOffset(log[1], ALL) == log[1]
+        second = self.reader(files)
+        assert self.told(second, log[0], log[1]) == [STARTED]  # the batch is run again
+        log.append(second.latestOffset(log[1], ALL))
+        assert self.told(second, log[1], log[2]) == [STARTED]
+        assert second.latestOffset(log[2], ALL) == log[2]
+
+    def test_one_that_need_not_know_is_not_told(self, files: CommandFiles) -> None:
+        reader = CommandReader(files, [], query="{}")
+        start = reader.initialOffset()
+        assert reader.latestOffset(start, ALL) == start
+
+    def test_an_offset_describes_the_query_that_planned_its_batch(self, files: CommandFiles) -> None:
+        reader = CommandReader(files, [], query='{"a": 1}')
+        start = reader.initialOffset()
+        assert start[QUERY] == '{"a": 1}'
+        other = CommandReader(files, [], query='{"a": 2}')
+        end = other.latestOffset(start, ALL)
+        assert end[QUERY] == '{"a": 2}'
+        assert self.told(other, start, end) == []
+        assert other.latestOffset(end, ALL) == end

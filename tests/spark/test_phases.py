@@ -11,6 +11,7 @@ import pyarrow as pa
 from tests.spark.simulated import DictLog, simulated_spec
 from thalweg.cql import Source, bind
 from thalweg.plan.partitioning import choose_partitioning
+from thalweg.spark.commands import Sent
 from thalweg.spark.packing import blob
 from thalweg.spark.resident import Arriving, attend
 
@@ -22,7 +23,7 @@ def batch(number: int, streams: str, command: dict[str, Any] | None = None) -> A
     """A tuple of every key of these streams."""
     table = pa.table([pa.array([number] * KEYS, pa.timestamp("us")), pa.array(range(KEYS))], schema=SCHEMA)
     bodies = [("abc".index(stream), blob(table)) for stream in streams]
-    commands = [] if command is None else [json.dumps({"at": "1", **command})]
+    commands = [] if command is None else [Sent(0, "0.json", json.dumps(command))]
     return Arriving(bodies=bodies, news=[(s, number, 0) for s in range(3)], commands=commands)
 
 

@@ -66,6 +66,21 @@ def test_a_batch_of_commands_alone_has_no_moment() -> None:
     assert marks.advance(None) == NEVER
 
 
+def test_silence_before_a_run_does_not_count() -> None:
+    marks = Watermarks((0, 0), idle_timeout=10)
+    marks.hear(0, 100, moment=1)
+    marks.hear(1, 100, moment=1)
+    assert marks.advance(1) == 100
+    marks.wake()
+    assert marks.advance(None) == 100  # a batch that does not say what time it is
+    restored = Watermarks((0, 0), idle_timeout=10)
+    restored.restore(marks.to_json())
+    restored.hear(0, 900, moment=1_000)
+    assert restored.advance(1_000) == 100  # the other one may still speak
+    restored.hear(0, 950, moment=1_011)
+    assert restored.advance(1_011) == 950
+
+
 def test_it_goes_on_where_it_was() -> None:
     marks = Watermarks((0, 3), idle_timeout=10)
     marks.hear(0, 100, moment=1)

@@ -1,105 +1,166 @@
 """The answer of a query, as a DataFrame that looks at a checkpoint before it is started with it.
 
-A checkpoint knows sources by their numbers alone. Spark asks them for new rows, and writes down under those numbers
-what there is, before the first batch reaches the operator, which knows what query the checkpoint is of
-(:mod:`thalweg.spark.compatibility`). There, a query of other streams is refused too late: by then the checkpoint has
-rows of one stream where another's belong. So the streams of a checkpoint are noted in it, and compared when a
-query is started. (A DataFrame that is derived from the answer is Spark's own; it is refused by the operator.)
+A checkpoint decides how many buckets there are. It also decides whether the query may go on from it
+(:mod:`thalweg.spark.compatibility`). Both have to be known before the start: Spark asks sources for new rows, and
+writes down under their numbers what there is, before the first batch reaches the operator. By then, a query of other
+streams has put offsets of one stream where another's belong.
+
+So ``start`` asks the checkpoint first. (A DataFrame that is derived from the answer is Spark's own. There the operator
+refuses what does not fit.)
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from inspect import signature
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from thalweg.errors import CheckpointError
-
-if TYPE_CHECKING:
-    from pyspark.sql._typing import OptionalPrimitiveType
+from thalweg.spark.checkpoint import Checkpoint
+from thalweg.spark.compatibility import BUCKETS, Description, carried_on, check
 
 _LOCATION = "checkpointlocation"
 """Spark's options have no case."""
-_NOTE = "thalweg-sources.json"
+_DEFAULT_LOCATION = "spark.sql.streaming.checkpointLocation"
+_STEPS = (
+    "outputMode",
+    "format",
+    "option",
+    "options",
+    "partitionBy",
+    "clusterBy",
+    "queryName",
+    "trigger",
+    "foreach",
+    "foreachBatch",
+)
+"""The methods by which a writer is told what to do."""
+
+_FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+_LOCAL_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+"""For checkpoints on a local disk. The usual one runs several programs, not two, for every file that it creates there.
+That is a third of the fixed cost of a micro-batch. On other file systems, renaming a file may not be one step, and the
+usual one knows better."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A query that can be started, and what a checkpoint would remember of it."""
+
+    frame: DataFrame
+    described: Description
 
 
 class Answer(ClassicDataFrame):
-    """What ``App.sql`` returns: a DataFrame with the query and the streams that it comes from."""
+    """What ``App.sql`` returns.
 
-    def __init__(self, frame: DataFrame, query: str, streams: Sequence[str]) -> None:
-        super().__init__(frame._jdf, frame.sparkSession)
-        self._query = query
-        self._streams = list(streams)
+    Args:
+        query: the query's name.
+        prepare: makes the query, to go on from a checkpoint of this description, or to begin.
+
+    """
+
+    def __init__(self, query: str, prepare: Callable[[Description | None], Prepared]) -> None:
+        self._query, self._prepare = query, prepare
+        self._prepared = prepare(None)
+        super().__init__(self._prepared.frame._jdf, self._prepared.frame.sparkSession)
 
     @property
     def writeStream(self) -> DataStreamWriter:  # noqa: N802 - Spark's name
         return _Writer(self)
 
+    def fitting(self, checkpoint: Checkpoint) -> DataFrame:
+        """The query as it can go on from a checkpoint; an error if it cannot."""
+        known = checkpoint.description()
+        prepared = self._prepared
+        if known is not None:
+            if known[BUCKETS] != prepared.described[BUCKETS]:
+                prepared = self._prepare(known)
+            check(self._query, known, prepared.described, checkpoint.location)
+            if carried_on(known, prepared.described) != prepared.described:
+                prepared = self._prepare(known)
+        return prepared.frame
+
 
 class _Writer(DataStreamWriter):
-    """Spark's writer, which first compares the streams with those of the checkpoint."""
+    """Spark's writer, which remembers what it was told, and tells it to the writer of the query that fits."""
 
     def __init__(self, answer: Answer) -> None:
         super().__init__(answer)
         self._answer = answer
+        self._told: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
         self._location: str | None = None
-
-    def option(self, key: str, value: OptionalPrimitiveType) -> DataStreamWriter:
-        self._note_option(key, value)
-        return super().option(key, value)
-
-    def options(self, **options: OptionalPrimitiveType) -> DataStreamWriter:
-        for key, value in options.items():
-            self._note_option(key, value)
-        return super().options(**options)
+        self._name: str | None = None
 
     def start(self, *args: Any, **options: Any) -> StreamingQuery:
-        self._compare(options)
-        return super().start(*args, **options)
+        return self._started(DataStreamWriter.start, args, options)
 
     def toTable(self, *args: Any, **options: Any) -> StreamingQuery:  # noqa: N802 - Spark's name
-        self._compare(options)
-        return super().toTable(*args, **options)
+        return self._started(DataStreamWriter.toTable, args, options)
 
-    def _note_option(self, key: str, value: OptionalPrimitiveType) -> None:
-        if key.lower() == _LOCATION and value is not None:
-            self._location = str(value)
+    def _started(
+        self, start: Callable[..., StreamingQuery], args: tuple[Any, ...], options: dict[str, Any]
+    ) -> StreamingQuery:
+        self._note(options)
+        if isinstance(name := options.get("queryName"), str):
+            self._name = name
+        location = self._location or self._default_location()
+        if location is None:
+            return start(super(), *args, **options)
+        checkpoint = Checkpoint(self._spark, location)
+        writer = DataStreamWriter(self._answer.fitting(checkpoint))
+        for step, arguments, named in self._told:
+            getattr(writer, step)(*arguments, **named)
+        with _file_manager(self._spark, is_local=checkpoint.is_local):
+            return start(writer, *args, **options)
 
-    def _compare(self, options: dict[str, Any]) -> None:
+    def _note(self, options: dict[str, Any]) -> None:
         for key, value in options.items():
-            self._note_option(key, value)
-        if self._location is not None:
-            compare(self._spark, self._location, self._answer._query, self._answer._streams)
+            if key.lower() == _LOCATION and value is not None:
+                self._location = str(value)
+
+    def _default_location(self) -> str | None:
+        """Where Spark puts the checkpoints of queries that have a name, if it was told a place for all of them."""
+        place = self._spark.conf.get(_DEFAULT_LOCATION, None)
+        return f"{place}/{self._name}" if place and self._name else None
 
 
-def compare(spark: SparkSession, location: str, query: str, streams: list[str]) -> None:
-    """Refuse a checkpoint of other streams; note the streams of a new one."""
-    jvm: Any = spark._jvm
-    path = jvm.org.apache.hadoop.fs.Path
-    directory = path(location)
-    files = directory.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
-    note, offsets = path(directory, _NOTE), path(directory, "offsets")
-    if files.exists(offsets) and files.listStatus(offsets):
-        if not files.exists(note):
-            return
-        opened = files.open(note)
-        try:
-            noted = json.loads(jvm.org.apache.commons.io.IOUtils.toString(opened, "UTF-8"))
-        finally:
-            opened.close()
-        if noted != streams:
-            raise CheckpointError(
-                f"query '{query}' cannot go on from the checkpoint {location}: it read the streams {', '.join(noted)} "
-                f"and would now read {', '.join(streams)}. Start with a new checkpoint directory."
-            )
-    else:
-        out = files.create(note, True)
-        try:
-            out.write(json.dumps(streams).encode())
-        finally:
-            out.close()
+def _remembered(step: str) -> Callable[..., DataStreamWriter]:
+    method = getattr(DataStreamWriter, step)
+
+    def tell(writer: _Writer, *args: Any, **named: Any) -> DataStreamWriter:
+        method(writer, *args, **named)  # what is wrong with it is said now
+        writer._told.append((step, args, named))
+        given = signature(method).bind(writer, *args, **named).arguments
+        if step == "option":
+            writer._note({given["key"]: given["value"]})
+        elif step == "options":
+            writer._note(given.get("options", {}))
+        elif step == "queryName":
+            writer._name = given["queryName"]
+        return writer
+
+    return tell
+
+
+for _step in _STEPS:
+    setattr(_Writer, _step, _remembered(_step))
+
+
+@contextmanager
+def _file_manager(spark: SparkSession, *, is_local: bool) -> Iterator[None]:
+    """Let a query that is started meanwhile write its checkpoint in the way that suits the place."""
+    if not is_local or spark.conf.get(_FILE_MANAGER, None) is not None:
+        yield
+        return
+    spark.conf.set(_FILE_MANAGER, _LOCAL_FILES)
+    try:
+        yield
+    finally:
+        spark.conf.unset(_FILE_MANAGER)

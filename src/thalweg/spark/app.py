@@ -31,13 +31,13 @@ from thalweg.plan.partitioning import Coordinate, Partitioning, choose_partition
 from thalweg.plan.statistics import Statistics
 from thalweg.planning import adaptivity, interval_option, plan_for
 from thalweg.spark import control, side_output, sql
-from thalweg.spark.answer import Answer
-from thalweg.spark.buckets import bucket_keys, default_buckets
+from thalweg.spark.answer import Answer, Prepared
+from thalweg.spark.buckets import bucket_keys, default_buckets, default_partitions
 from thalweg.spark.carriage import Kept
 from thalweg.spark.columns import kept_columns, source_of
 from thalweg.spark.command_files import files_of
 from thalweg.spark.commands import new_command
-from thalweg.spark.compatibility import description
+from thalweg.spark.compatibility import BUCKETS, Description, carried_on, description, obstacles
 from thalweg.spark.division import Division, carried_facts, divide
 from thalweg.spark.operator import EMITTED, SAVED, TOTALS, BucketOperator
 from thalweg.spark.packing import BATCH_ROWS, MOMENT, PACKED, PASSES, Packer, T, hash_column, time_column, unpacker
@@ -142,7 +142,7 @@ class App:
         query = self._bind(cql)
         statistics = Statistics.default(query)
         plan = plan_for(query, statistics, chosen.plan, chosen.states)
-        partitioning = self._partitioning(query, chosen)
+        partitioning = choose_partitioning(query, self._most_buckets(chosen))
         carried = carried_facts(self._divide(query))
         return explain_text(
             query, plan, statistics, partitioning=partitioning, feedback=chosen.feedback, carried=carried
@@ -216,9 +216,9 @@ class App:
                 return sorted(histories, key=lambda history: int(history["bucket"]))
         return []
 
-    def _partitioning(self, query: Query, options: Options) -> Partitioning:
-        buckets = options.buckets or default_buckets(self.spark.sparkContext.defaultParallelism)
-        return choose_partitioning(query, buckets)
+    def _most_buckets(self, options: Options) -> int:
+        """Into how many buckets a query that begins is divided at most."""
+        return options.buckets or default_buckets(self.spark.sparkContext.defaultParallelism)
 
     def _shared_directory(self) -> Path:
         """Where workers put rows that were kept out."""
@@ -236,9 +236,18 @@ class App:
         return running[0]
 
     def _run(self, query: Query, options: Options) -> DataFrame:
-        division = self._divide(query)
         plan_for(query, Statistics.default(query), options.plan, options.states)  # what is wrong with it is said now
-        partitioning = self._partitioning(query, options)
+        return Answer(query.name, lambda known: self._prepared(query, options, known))
+
+    def _prepared(self, query: Query, options: Options, known: Description | None) -> Prepared:
+        """The query as one stateful operator, to go on from a checkpoint of this description, or to begin."""
+        division = self._divide(query)
+        most_buckets = self._most_buckets(options) if known is None else int(known[BUCKETS])
+        partitioning = choose_partitioning(query, most_buckets)
+        relations = self._relations(division, partitioning)
+        described = description(query, partitioning, division.carried, relations, most_buckets)
+        if known is not None and not obstacles(known, described):
+            described = carried_on(known, described)
         keys = bucket_keys(partitioning.buckets)
         sources = sorted(enumerate(query.streams), key=_source_order)
         packed = [
@@ -246,8 +255,8 @@ class App:
             for stream, ref in sources
             if ref.time is not None
         ]
-        packed.append(control.commands(self.spark, self._commands, keys))
-        relations = self._relations(division, partitioning)
+        tells_starts = options.idle_timeout is not None
+        packed.append(control.commands(self.spark, self._commands, keys, described, tells_starts=tells_starts))
         spec = Spec(
             identity=uuid.uuid4().hex,
             query=division.inside,
@@ -269,7 +278,7 @@ class App:
             production=options.production,
             adaptive=adaptivity(query, options, written=options.plan is not None),
             late_directory=self._shared_directory() if options.late_rows == "table" else None,
-            described=description(query, partitioning, division.carried, relations),
+            described=described,
             shown=tuple(self._shown(division, s, options) for s in range(len(query.streams))),
         )
         emitted = (
@@ -280,8 +289,7 @@ class App:
             )
             .observe(f"thalweg_{query.name}", *_observed(saves=options.feedback is not None and query.kind == "join"))
         )
-        moving = [ref.stream for _, ref in sources if not ref.is_static]
-        return Answer(self._answer(division, emitted), query.name, moving)
+        return Prepared(self._answer(division, emitted), described)
 
     def _relations(self, division: Division, partitioning: Partitioning) -> dict[int, bytes]:
         """The static relations of a query, read now, as blobs."""
@@ -491,11 +499,13 @@ def _own_session(spark: SparkSession) -> SparkSession:
         raise ThalwegError("thalweg runs in the driver of a classic Spark session, not through Spark Connect")
     clone = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
     for name, value in {
-        "spark.sql.shuffle.partitions": str(spark.sparkContext.defaultParallelism),
+        "spark.sql.shuffle.partitions": str(default_partitions(spark.sparkContext.defaultParallelism)),
         "spark.sql.streaming.stateStore.providerClass": (
             "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
         ),
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+        # Every attempt at a batch has state files of its own, and the commit says which of them count.
+        "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH_ROWS),
         # Expressions mean the same as in process: times in UTC, and what cannot be computed is NULL.
         "spark.sql.session.timeZone": "UTC",

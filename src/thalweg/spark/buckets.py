@@ -27,6 +27,17 @@ def default_buckets(cores: int) -> int:
     return 1 << max(0, cores - 1).bit_length()
 
 
+def default_partitions(cores: int) -> int:
+    """Partitions of the shuffle: as many as there are cores, rounded down to a power of two.
+
+    So the buckets, a power of two as well, fill them evenly. More partitions than cores would take turns.
+
+    >>> [(cores, default_buckets(cores), default_partitions(cores)) for cores in (1, 2, 3, 12, 16)]
+    [(1, 1, 1), (2, 2, 2), (3, 4, 2), (12, 16, 8), (16, 16, 16)]
+    """
+    return 1 << max(0, cores.bit_length() - 1)
+
+
 def bucket_keys(buckets: int) -> tuple[int, ...]:
     """A number for each bucket, whose hash is the bucket's own number modulo theirs.
 

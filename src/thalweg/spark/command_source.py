@@ -7,6 +7,9 @@ same commands whatever has happened to the files, and workers open none of them.
 An offset has the names that are ``known``, so that no file is taken twice, and the ``commands`` of its batch, both as
 JSON texts. The offset that a query begins with knows the files that were there before it. They are not for this query.
 Its first batch says so in one refusal.
+
+An offset also has what else a checkpoint should know for certain before a batch runs: a description of the ``query``
+(:mod:`thalweg.spark.checkpoint` reads it), and how often the query was started, where that matters (``starts``).
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from pyspark.sql.types import StructType
 
 from thalweg.errors import CheckpointError
 from thalweg.spark.command_files import CommandFiles
-from thalweg.spark.commands import Sent
+from thalweg.spark.commands import STARTED, Sent
 
 MOST_COMMANDS = 100
 """Of a batch: what comes beyond waits for the next one, so that offsets stay below some megabytes."""
@@ -31,11 +34,18 @@ _LOOK_SECONDS = 1.0
 """Between two looks at a directory elsewhere: Spark asks a hundred times a second while nothing comes in."""
 _NAMED = 3
 
+QUERY = "query"
+"""Where an offset has the description of the query, as JSON."""
+
 Offset = dict[str, Any]
 
 
 class CommandSource(DataSource):
-    """The source; its options are ``directory``, ``before`` (names, as JSON) and ``most`` (commands of a batch)."""
+    """The source.
+
+    Its options: ``directory``; ``before``, names of files as JSON; ``most``, commands of a batch; ``query``, a
+    description as JSON; ``tells_starts``, "true" if buckets are to be told when a run begins.
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -46,14 +56,20 @@ class CommandSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802, ARG002 - Spark's name
         options = self.options
-        return CommandReader(CommandFiles(options["directory"]), json.loads(options["before"]), int(options["most"]))
+        return CommandReader(
+            CommandFiles(options["directory"]),
+            json.loads(options["before"]),
+            int(options["most"]),
+            options.get("query", "null"),
+            tells_starts=options.get("tells_starts") == "true",
+        )
 
 
 class Commands(InputPartition):
-    """The commands of a batch."""
+    """The commands of a batch; ``starts``: it is the first one of a run."""
 
-    def __init__(self, sent: Sequence[Sent]) -> None:
-        super().__init__([each.to_json() for each in sent])
+    def __init__(self, sent: Sequence[Sent], *, starts: bool) -> None:
+        super().__init__([*([STARTED] if starts else []), *(each.to_json() for each in sent)])
 
 
 class CommandReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -63,17 +79,29 @@ class CommandReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         files: the directory.
         before: the files that were there before the query.
         most: how many a batch may take.
+        query: a description of the query, as JSON.
+        tells_starts: whether the first batch of a run says that it is.
 
     """
 
-    def __init__(self, files: CommandFiles, before: Sequence[str], most: int = MOST_COMMANDS) -> None:
+    def __init__(
+        self,
+        files: CommandFiles,
+        before: Sequence[str],
+        most: int = MOST_COMMANDS,
+        query: str = "null",
+        *,
+        tells_starts: bool = False,
+    ) -> None:
         self._files, self._before, self._most = files, list(before), most
+        self._query, self._tells_starts = query, tells_starts
+        self._began_at: Offset | None = None
         self._available: list[str] | None = None
         self._seen: list[str] = []
         self._looked: float | None = None
 
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
-        return {**_offset(self._before, []), "first": True}
+        return {**_offset(self._before, [], self._query, 0), "first": True}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         return ReadMaxFiles(self._most)
@@ -89,16 +117,24 @@ class CommandReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             new = new[: limit.max_files]
         taken = [(name, *read) for name in new if (read := self._files.read(name)) is not None]
         told = [("control", "", _passed_over(known))] if start.get("first") and known else []
-        if not taken and not told:
+        begins = self._tells_starts and self._is_first_batch(start)
+        if not taken and not told and not begins and start[QUERY] == self._query:
             return start
         # Names that have left the directory are forgotten.
         kept = [name for name in known if name in present]
-        return _offset([*kept, *(name for name, *_ in taken)], [*told, *taken])
+        return _offset([*kept, *(name for name, *_ in taken)], [*told, *taken], self._query, start["starts"] + begins)
+
+    def _is_first_batch(self, start: Offset) -> bool:
+        """Whether the batch from here on is the first one that is planned in this run; one that is run again is not."""
+        if self._began_at is None:
+            self._began_at = start
+        return start == self._began_at
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         if start == end:
             return []
-        return [Commands([Sent(place, *each) for place, each in enumerate(_decoded(end, "commands"))])]
+        sent = [Sent(place, *each) for place, each in enumerate(_decoded(end, "commands"))]
+        return [Commands(sent, starts=end["starts"] > start["starts"])]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[str]]:
         for text in partition.value:
@@ -114,9 +150,9 @@ class CommandReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._seen
 
 
-def _offset(known: Sequence[str], commands: Sequence[tuple[str, str, str | None]]) -> Offset:
+def _offset(known: Sequence[str], commands: Sequence[tuple[str, str, str | None]], query: str, starts: int) -> Offset:
     """Spark wants plain values."""
-    return {"known": json.dumps(known), "commands": json.dumps(commands)}
+    return {"known": json.dumps(known), "commands": json.dumps(commands), QUERY: query, "starts": starts}
 
 
 def _decoded(offset: Offset, part: str) -> list[Any]:

@@ -16,6 +16,9 @@ from thalweg.options import States
 
 Command = dict[str, Any]
 
+STARTED = "started"
+"""What stands among the commands of a batch if it is the first one of a run."""
+
 _ARGUMENTS = {"plan": {"plan", "states"}, "adapt": set[str](), "end": set[str](), "cancel": set[str]()}
 """Each command with its own arguments; ``query`` says for which query it is."""
 _OF_ALL = {"command", "query", "at"}

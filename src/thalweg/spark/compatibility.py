@@ -17,6 +17,7 @@ from typing import Any
 
 from thalweg.cql import format_interval, render
 from thalweg.cql.query import AttributeClass, Output, Query, RangeWindow, Window
+from thalweg.errors import CheckpointError
 from thalweg.plan.partitioning import Partitioning
 from thalweg.spark.carriage import Carried
 from thalweg.spark.relations import digest
@@ -24,14 +25,21 @@ from thalweg.spark.relations import digest
 Description = dict[str, Any]
 """What a checkpoint remembers of its query; plain data for JSON."""
 
+BUCKETS = "most_buckets"
+"""Where a description has the number of buckets that the query was asked to run in at most."""
+
 
 def description(
     query: Query,
     partitioning: Partitioning,
     carried: Sequence[Carried],
     relations: Mapping[int, bytes] | None = None,
+    most_buckets: int | None = None,
 ) -> Description:
-    """What must stay, and what may only shrink; ``relations`` are the blobs of static relations by position."""
+    """What must stay, and what may only shrink.
+
+    ``relations`` are the blobs of static relations by position, ``most_buckets`` what the partitioning was chosen for.
+    """
     lasting = query.output is Output.DSTREAM or query.kind == "difference" or query.aggregation is not None
     digests = {position: digest(body) for position, body in (relations or {}).items()} if lasting else {}
     return {
@@ -54,6 +62,7 @@ def description(
         "thetas": [theta.text for theta in query.thetas],
         "aggregation": _aggregation(query),
         "lasting": lasting,
+        BUCKETS: most_buckets or partitioning.buckets,
         "buckets": partitioning.buckets,
         "shares": [axis.share for axis in partitioning.axes],
     }
@@ -97,6 +106,16 @@ def obstacles(old: Description, new: Description) -> list[str]:
             f"pass the option buckets={old['buckets']}"
         )
     return found
+
+
+def check(query: str, old: Description, new: Description, checkpoint: str = "this checkpoint") -> None:
+    """Refuse to let a query go on from a checkpoint where it cannot."""
+    if reasons := obstacles(old, new):
+        raise CheckpointError(
+            f"query '{query}' cannot go on from {checkpoint}: {'; '.join(reasons)}. The SELECT list and residual "
+            "predicates of a join may change, if they read columns that the checkpoint has, and its windows may "
+            "shrink. For anything else, start with a new checkpoint directory."
+        )
 
 
 def carried_on(old: Description, new: Description) -> Description:

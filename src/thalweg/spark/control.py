@@ -9,7 +9,8 @@ from pyspark.sql import functions as F
 
 from thalweg.engine.instants import NEVER
 from thalweg.spark.command_files import CommandFiles
-from thalweg.spark.command_source import MOST_COMMANDS, CommandSource
+from thalweg.spark.command_source import MOST_COMMANDS, QUERY, CommandSource
+from thalweg.spark.compatibility import Description
 
 
 def register(spark: SparkSession) -> None:
@@ -17,14 +18,26 @@ def register(spark: SparkSession) -> None:
     spark.dataSource.register(CommandSource)
 
 
-def commands(spark: SparkSession, files: CommandFiles, bucket_keys: tuple[int, ...]) -> DataFrame:
-    """The commands that are sent from now on as packed rows, each for every bucket."""
+def commands(
+    spark: SparkSession,
+    files: CommandFiles,
+    bucket_keys: tuple[int, ...],
+    described: Description,
+    *,
+    tells_starts: bool,
+) -> DataFrame:
+    """The commands that are sent from now on as packed rows, each for every bucket.
+
+    ``described``: what a checkpoint remembers of the query. ``tells_starts``: see :class:`CommandSource`.
+    """
     files.prepare()
     source = (
         spark.readStream.format(CommandSource.name())
         .option("directory", files.address)
         .option("before", json.dumps(files.names()))
         .option("most", MOST_COMMANDS)
+        .option(QUERY, json.dumps(described))
+        .option("tells_starts", tells_starts)
         .load()
     )
     return source.select(

@@ -22,7 +22,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, St
 from thalweg.engine.instants import NEVER
 from thalweg.engine.savings import Savings
 from thalweg.spark.buckets import bucket_keys
-from thalweg.spark.commands import Sent
+from thalweg.spark.commands import STARTED, Sent
 from thalweg.spark.lodging import lodge
 from thalweg.spark.resident import Arriving, Outcome, Resident, Spec, attend
 from thalweg.spark.side_output import write
@@ -140,6 +140,9 @@ def _arriving(frames: Iterator[pd.DataFrame]) -> Arriving:
     bodies: list[tuple[int, int, bytes]] = []
     for frame in frames:
         for row in frame.itertuples(index=False):
+            if row.command == STARTED:
+                arriving.starts = True
+                continue
             if row.command is not None:
                 arriving.commands.append(Sent.from_json(row.command))
                 continue

@@ -51,7 +51,7 @@ from thalweg.plan.statistics import Statistics
 from thalweg.planning import plan_for
 from thalweg.spark.chunks import Chunk, Chunks, Log, packed_times, plain, times_of
 from thalweg.spark.commands import Command, Sent, for_query, refusal
-from thalweg.spark.compatibility import Description, carried_on, obstacles
+from thalweg.spark.compatibility import Description, carried_on, check
 from thalweg.spark.packing import blob, blobs, unblob, usable
 from thalweg.spark.relations import Relations, rows_of_bucket
 from thalweg.spark.side_output import LATE, NO_TIME, KeptOut
@@ -111,7 +111,8 @@ class Arriving:
 
     ``bodies`` are (stream, blob of rows), ``news`` (stream, newest event time, moment), ``bad`` how many rows of each
     stream have no event time, ``rejected`` (stream, blob) rows that can join nothing, or only their event times,
-    ``commands`` what was sent to queries, ``query_id`` Spark's own id of this one.
+    ``commands`` what was sent to queries, ``query_id`` Spark's own id of this one, ``starts`` whether the batch is the
+    first one of a run (told only where streams may be idle).
     """
 
     bodies: list[tuple[int, bytes]] = field(default_factory=list)
@@ -120,6 +121,7 @@ class Arriving:
     rejected: list[tuple[int, bytes]] = field(default_factory=list)
     commands: list[Sent] = field(default_factory=list)
     query_id: str | None = None
+    starts: bool = False
 
 
 @dataclass(slots=True)
@@ -141,7 +143,6 @@ class Resident:
         self.token = ""
         self._described = spec.described
         self._number = number
-        self._wakes = False
         self._batch = 0
         self._plan: AnyPlan | None = None
         self._lasting_plan: AnyPlan | None = None
@@ -208,17 +209,9 @@ class Resident:
                 f"query '{self.spec.query.name}': the checkpoint has format {known['format']}, and this version of "
                 f"thalweg reads format {FORMAT}. Start with a new checkpoint directory."
             )
-        reasons = obstacles(known["query"], self.spec.described)
-        if reasons:
-            raise CheckpointError(
-                f"query '{self.spec.query.name}' cannot go on from this checkpoint: {'; '.join(reasons)}. The SELECT "
-                "list and residual predicates of a join may change, if they read columns that the checkpoint has, and "
-                "its windows may shrink. For anything else, "
-                "start with a new checkpoint directory."
-            )
+        check(self.spec.query.name, known["query"], self.spec.described)
         self._described = carried_on(known["query"], self.spec.described)
         self.token, self._batch, self._ended = known["token"], known["batch"], known["ended"]
-        self._wakes = known["run"] != self.spec.identity
         self._lasting_plan = self._known_plan(known["plan"])
         self._is_held = known["held"]
         self._history.restore(known["history"])
@@ -377,9 +370,8 @@ class Resident:
             self._begin_with(relations)
         refused = self._obey_all(arriving)
         now = max((moment for _, _, moment in arriving.news), default=0) or None
-        if self._wakes:
-            self._marks.wake(now)
-            self._wakes = now is None
+        if arriving.starts:
+            self._marks.wake()
         for stream, newest, moment in arriving.news:
             self._marks.hear(stream, newest, moment)
         self._marks.advance(now)
@@ -535,7 +527,6 @@ class Resident:
         content = {
             "format": FORMAT,
             "query": self._described,
-            "run": self.spec.identity,
             "batch": self._batch,
             "plan": self._plan_json(self._lasting_plan),
             "held": self._is_held,

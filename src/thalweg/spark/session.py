@@ -64,11 +64,6 @@ def _settings(cores: int | None, scratch: Path) -> dict[str, str]:
         "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        # The other way to write checkpoints runs several programs, not two, for every file that it creates on a local
-        # disk: a third of the fixed cost of a micro-batch.
-        "spark.sql.streaming.checkpointFileManagerClass": (
-            "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-        ),
         # Talk to Python workers goes back and forth many times in a micro-batch; this way is shorter.
         "spark.python.unix.domain.socket.enabled": "true",
         # Workers begin with libraries and kernels loaded.

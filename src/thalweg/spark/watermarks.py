@@ -23,6 +23,7 @@ class Watermarks:
         newest: the newest event time of each stream.
         spoke: when each stream was last heard of.
         watermark: no row before it is taken any more.
+        waking: a run has begun, and no batch has said since what time it is.
 
     """
 
@@ -31,15 +32,18 @@ class Watermarks:
     newest: list[int | None] = field(default_factory=list)
     spoke: list[int | None] = field(default_factory=list)
     watermark: int = NEVER
+    waking: bool = False
 
     def __post_init__(self) -> None:
         self.newest = self.newest or [None] * len(self.lateness)
         self.spoke = self.spoke or [None] * len(self.lateness)
 
-    def wake(self, moment: int | None) -> None:
-        """A new run begins: streams had no chance to speak while nothing ran."""
-        if moment is not None:
-            self.spoke = [None if spoke is None else max(spoke, moment) for spoke in self.spoke]
+    def wake(self) -> None:
+        """A new run begins: streams had no chance to speak while nothing ran, so their silence counts from now on.
+
+        That is, from the next batch on that says what time it is.
+        """
+        self.waking = True
 
     def hear(self, stream: int, newest: int | None, moment: int) -> None:
         """A task of a stream has rows up to ``newest``."""
@@ -51,7 +55,8 @@ class Watermarks:
     def advance(self, moment: int | None) -> int:
         """The watermark once all tasks of a batch have been heard; it never goes back."""
         if moment is not None:
-            self.spoke = [moment if spoke is None else spoke for spoke in self.spoke]
+            self.spoke = [moment if spoke is None or self.waking else spoke for spoke in self.spoke]
+            self.waking = False
         active = [
             NEVER if newest is None else newest - late
             for newest, late, spoke in zip(self.newest, self.lateness, self.spoke, strict=True)
@@ -67,8 +72,9 @@ class Watermarks:
         return moment - spoke > self.idle_timeout
 
     def to_json(self) -> dict[str, Any]:
-        return {"newest": self.newest, "spoke": self.spoke, "watermark": self.watermark}
+        return {"newest": self.newest, "spoke": self.spoke, "watermark": self.watermark, "waking": self.waking}
 
     def restore(self, known: dict[str, Any]) -> None:
         """Go on where :meth:`to_json` was."""
-        self.newest, self.spoke, self.watermark = list(known["newest"]), list(known["spoke"]), known["watermark"]
+        self.newest, self.spoke = list(known["newest"]), list(known["spoke"])
+        self.watermark, self.waking = known["watermark"], known["waking"]

@@ -1,0 +1,74 @@
+"""What a checkpoint says about the query that wrote it, before anything is started from it.
+
+Spark keeps the offsets of every batch in ``offsets``, and marks in ``commits`` those that have run. The offsets of the
+stream of commands (:mod:`thalweg.spark.command_source`) hold a description of the query. So a checkpoint is asked here,
+by the driver, without reading any state.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from thalweg.spark.command_source import QUERY
+from thalweg.spark.compatibility import Description
+
+_LOCAL = "file"
+
+
+class Checkpoint:
+    """A checkpoint directory, wherever Hadoop can reach it."""
+
+    def __init__(self, spark: SparkSession, location: str) -> None:
+        self.location = location
+        jvm: Any = spark._jvm
+        self._jvm = jvm
+        self._directory = jvm.org.apache.hadoop.fs.Path(location)
+        self._files = self._directory.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is on a disk of this machine."""
+        return str(self._files.getUri().getScheme()) == _LOCAL
+
+    def description(self) -> Description | None:
+        """That of the query as of the last batch that has run, or, before there is one, was planned; None if new."""
+        batches = self._numbers("commits") or self._numbers("offsets")
+        if not batches:
+            return None
+        for line in self._read("offsets", str(max(batches))).splitlines():
+            offset = _parsed(line)
+            if isinstance(offset, dict) and QUERY in offset:
+                described: Description = json.loads(offset[QUERY])
+                return described
+        return None
+
+    def _numbers(self, name: str) -> list[int]:
+        folder = self._path(name)
+        if not self._files.exists(folder):
+            return []
+        names = [str(status.getPath().getName()) for status in self._files.listStatus(folder)]
+        return [int(each) for each in names if each.isdecimal()]
+
+    def _read(self, *names: str) -> str:
+        opened = self._files.open(self._path(*names))
+        try:
+            return str(self._jvm.org.apache.commons.io.IOUtils.toString(opened, "UTF-8"))
+        finally:
+            opened.close()
+
+    def _path(self, *names: str) -> Any:
+        path = self._directory
+        for name in names:
+            path = self._jvm.org.apache.hadoop.fs.Path(path, name)
+        return path
+
+
+def _parsed(line: str) -> Any:
+    """The JSON of a line; None if it has none, as the one with the version of the file."""
+    try:
+        return json.loads(line)
+    except ValueError:
+        return None
