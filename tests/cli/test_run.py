@@ -71,6 +71,36 @@ class TestOnSpark:
         assert "query1: 2 results from 9 rows" in result.stdout
         assert "query1: batch 0: 9 rows in" in result.stderr
 
+    def test_an_old_directory_of_commands_does_not_keep_a_new_run_from_its_end(
+        self, thalweg: Invoke, shop: Path, sources: list[str]
+    ) -> None:
+        """Nor does the end of one run end another that has the same directory; a run that was ended says so."""
+        (shop / "d.cql").write_text((shop / "abc.cql").read_text().replace("SELECT", "SELECT DSTREAM"))
+        (shop / "a").mkdir()
+        (shop / "a.csv").rename(shop / "a" / "0.csv")
+        given = [f"--source=A={shop}/a", *sources[2:]]
+        command = ["run", shop / "d.cql", *given, "--once", "--directory", shop / "told"]
+        for sink in ("first", "second"):
+            result = thalweg(*command, "--sink", shop / sink)
+            assert result.exit_code == 0, result.output
+            assert written(shop / sink) == sorted(RESULTS, key=str)
+            assert "warning" not in result.stderr
+        assert len(list((shop / "told" / "control").glob("*.json"))) == 2
+        (shop / "a" / "1.csv").write_text("k,x,ts\n1,10,2024-05-01 13:00:00\n")
+        again = thalweg(*command, "--sink", shop / "second")
+        assert again.exit_code == 0, again.output
+        assert "second/_checkpoint was ended by a command; rows that come after it are late" in again.stderr
+        assert len(list((shop / "told" / "control").glob("*.json"))) == 2
+
+    def test_a_finite_input_without_a_row_ends_too(self, thalweg: Invoke, shop: Path) -> None:
+        (shop / "empty").mkdir()
+        (shop / "n.cql").write_text("SELECT DSTREAM A.k FROM A [RANGE 1 SECOND]")
+        given = f"--source=A=json:path={shop}/empty,schema=k BIGINT, ts TIMESTAMP"
+        result = thalweg("run", shop / "n.cql", given, "--once", "--sink", shop / "out")
+        assert result.exit_code == 0, result.output
+        assert "query1: 0 results from 0 rows" in result.stdout
+        assert "warning" not in result.stderr
+
     def test_a_stream_is_joined_with_a_static_relation(self, thalweg: Invoke, shop: Path) -> None:
         (shop / "names.csv").write_text("k,name\n1,one\n2,two\n")
         (shop / "n.cql").write_text("SELECT A.x, names.name FROM A, names WHERE A.k = names.k")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import shutil
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -12,10 +13,12 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import lit
+from pyspark.sql.streaming.query import StreamingQuery
 
 import thalweg
 from tests.adapt.workloads import STAR, turning_star
 from tests.spark.runs import FileRun, cut, write_stream
+from tests.spark.test_commands import POISON
 from thalweg.errors import BindError, CheckpointError, InputError, OptionError
 
 SECOND = 1_000_000
@@ -325,12 +328,112 @@ def test_a_task_that_failed_after_its_work_is_run_again_from_what_was_committed(
 def test_commands_from_before_a_query_are_not_for_it(spark: SparkSession, tmp_path: Path) -> None:
     two_streams(tmp_path)
     running = FileRun(spark, tmp_path, JOIN)
-    running.app().command("end")
-    (tmp_path / "an app" / "control" / "nonsense.json").write_text('{"command": "{\\"command\\": \\"end\\"}"}\n')
+    name = running.app().command("end")
     batches = running.run({"buckets": 2})
     assert sum(sum(batch["late"].values()) for batch in batches) == 0
     assert sum(batch["results"] for batch in batches) == 18
-    assert [batch["refused"] for batch in batches if batch["refused"]] != []
+    [refused] = [batch["refused"] for batch in batches if batch["refused"]]
+    assert f"the command {name} was there before this query" in refused[0]
+    assert not batches[-1]["ended"]
+
+
+def test_no_file_stops_a_query(spark: SparkSession, tmp_path: Path) -> None:
+    two_streams(tmp_path)
+    running = FileRun(spark, tmp_path, JOIN)
+
+    def poison(app: thalweg.App) -> None:
+        place = tmp_path / "an app" / "control"
+        for number, text in enumerate(POISON):
+            (place / f"poison{number}").write_text(text, "utf-8")
+        (place / "bytes.json").write_bytes(b"\xff\x00")
+        (place / "large.json").write_bytes(b"[" * 100_000)
+        app.command("plan", plan="b a")
+
+    batches = running.run({"buckets": 2, "plan": "a b"}, poison)
+    refused = [text for batch in batches for text in batch["refused"]]
+    assert len(refused) == len(POISON) + 2
+    assert {text.partition(":")[0] for text in refused} == {
+        "bytes.json",
+        "large.json",
+        *(f"poison{number}" for number in range(len(POISON))),
+    }
+    assert batches[-1]["plans"] == ["b a"]
+    assert sum(batch["results"] for batch in batches) == 18
+    [last] = running.end({"buckets": 2})
+    assert (last["refused"], last["ended"]) == ([], True)
+
+
+def test_a_batch_that_failed_obeys_its_commands_though_their_files_are_gone(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    two_streams(tmp_path)
+    fuse = tmp_path / "fuse"
+    fuse.touch()
+
+    def fail(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        if fuse.exists():
+            raise RuntimeError("no batch comes through")
+        yield from batches
+
+    app = FileRun(spark, tmp_path, JOIN).app()
+    answer = app.sql(JOIN, {"buckets": 2, "plan": "a b"})
+    frame = answer.mapInArrow(fail, answer.schema)
+
+    def start() -> StreamingQuery:
+        writer = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
+        return writer.trigger(availableNow=True).start()
+
+    app.command("plan", plan="b a")
+    with pytest.raises(StreamingQueryException, match="no batch comes through"):
+        start().awaitTermination()
+    shutil.rmtree(tmp_path / "an app" / "control")
+    fuse.unlink()
+    query = start()
+    query.awaitTermination()
+    batches = [app.metrics(progress=progress) for progress in query.recentProgress]
+    assert [batch["plans"] for batch in batches] == [["b a"]] * 3
+    assert sum(batch["results"] for batch in batches) == 18
+
+
+def test_a_command_may_name_its_query_by_name_or_by_sparks_id(spark: SparkSession, tmp_path: Path) -> None:
+    two_streams(tmp_path)
+    app = FileRun(spark, tmp_path, JOIN).app()
+    queries = [
+        app.sql(f"CREATE QUERY {name} AS {JOIN}", {"buckets": 1, "plan": "a b"})
+        .writeStream.format("noop")
+        .option("checkpointLocation", str(tmp_path / name))
+        .start()
+        for name in ("p", "q")
+    ]
+
+    def plans() -> list[list[str]]:
+        for query in queries:
+            query.processAllAvailable()
+        return [list(app.metrics(query)["plans"]) for query in queries]
+
+    try:
+        assert plans() == [["a b"], ["a b"]]
+        app.command("plan", plan="b a", query=queries[0].id)
+        assert plans() == [["b a"], ["a b"]]
+        app.command("plan", plan="b a", query="q")
+        assert plans() == [["b a"], ["b a"]]
+        app.command("plan", plan="a b")
+        assert plans() == [["a b"], ["a b"]]
+    finally:
+        for query in queries:
+            query.stop()
+
+
+def test_an_address_holds_commands_and_no_late_rows(spark: SparkSession, tmp_path: Path) -> None:
+    app = thalweg.App(spark, directory=tmp_path.as_uri())
+    app.stream("a", app.spark.readStream.format("rate").load(), time="timestamp")
+    text = "SELECT a.value FROM a [NOW]"
+    app.sql(text)
+    assert app.command("end") in [file.name for file in (tmp_path / "control").iterdir()]
+    with pytest.raises(OptionError, match=r'late_rows="table" .* must be a path that all workers can write to'):
+        app.sql(text, {"late_rows": "table"})
+    with pytest.raises(OptionError, match="directory is 'nosuch://x'"):
+        thalweg.App(spark, directory="nosuch://x")
 
 
 def test_batches_are_measured_only_where_rows_may_be_huge_or_the_user_wants_it(spark: SparkSession) -> None:

@@ -13,7 +13,6 @@ import uuid
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pyarrow as pa
 from pyarrow import fs
@@ -101,8 +100,9 @@ def files_of(directory: str | os.PathLike[str]) -> CommandFiles:
     text = str(directory)
     if "://" not in text:
         return CommandFiles(str(Path(text).absolute() / "control"))
-    parts = urlsplit(text)  # an address may end with options
-    files = CommandFiles(parts._replace(path=f"{parts.path.rstrip('/')}/control").geturl())
+    scheme, _, rest = text.partition("://")
+    place, mark, options = rest.partition("?")
+    files = CommandFiles(f"{scheme}://{place.rstrip('/')}/control{mark}{options}")
     try:
         _opened(files.address)
     except (OSError, pa.ArrowException) as error:
