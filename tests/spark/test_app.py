@@ -254,7 +254,7 @@ def test_other_streams_are_refused_and_leave_the_checkpoint_as_it_was(spark: Spa
     write_stream(tmp_path / "in" / "c", parts)
     before = sorted(path for path in (tmp_path / "checkpoint").rglob("*"))
     other = "SELECT a.v AS av, c.v AS bv FROM c [RANGE 1 SECOND], a [RANGE 1 SECOND] WHERE a.k = c.k"
-    with pytest.raises(CheckpointError, match="it read the streams a, b and would now read a, c"):
+    with pytest.raises(CheckpointError, match="it joined a, b and now joins a, c"):
         FileRun(spark, tmp_path, other).run()
     assert sorted(path for path in (tmp_path / "checkpoint").rglob("*")) == before
 
