@@ -49,7 +49,7 @@ class FileRun:
     def __init__(
         self, spark: SparkSession, root: Path, cql: str, *, time: str = "ts", lateness: Mapping[str, str] | None = None
     ) -> None:
-        self._spark, self._root, self._cql, self._time = spark, root, cql, time
+        self._spark, self._root, self.cql, self._time = spark, root, cql, time
         self._lateness = lateness or {}
 
     def app(self) -> App:
@@ -67,7 +67,7 @@ class FileRun:
     ) -> list[dict[str, Any]]:
         """Process what there is, and the commands that are sent; the metrics of every micro-batch."""
         app = self.app()
-        answer = app.sql(self._cql, options)
+        answer = app.sql(self.cql, options)
         send(app)
         query = (
             answer.writeStream.format("parquet")
