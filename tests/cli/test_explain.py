@@ -44,6 +44,13 @@ def test_text_from_files_has_their_statistics(thalweg: Invoke, shop: Path, sourc
     assert all(rate < 10 for rate in rates[1])
 
 
+def test_with_buckets_also_what_travels_to_them(thalweg: Invoke, shop: Path) -> None:
+    text = "SELECT A.x FROM A [NOW], B [NOW] WHERE A.k = B.k"
+    result = thalweg("explain", "-", *SCHEMAS, "--buckets", "4", input=text)
+    assert "columns that travel to the buckets\n  A: 3 of 3: k, x, ts\n  B: 2 of 3: k, ts\n" in result.stdout
+    assert document(thalweg("explain", "-", *SCHEMAS, "--json", input=text))[0]["carried"] is None
+
+
 def test_a_static_relation(thalweg: Invoke, shop: Path) -> None:
     (shop / "names.csv").write_text("k,name\n1,one\n2,two\n")
     text = "SELECT A.x, names.name FROM A, names WHERE A.k = names.k"

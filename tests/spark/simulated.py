@@ -27,7 +27,7 @@ from thalweg.plan.partitioning import Coordinate, Partitioning
 from thalweg.spark.carriage import Kept, carriage, narrowed
 from thalweg.spark.commands import Sent
 from thalweg.spark.compatibility import description
-from thalweg.spark.packing import MOMENT, Packer, T, hash_column, time_column, unblob, unbundle
+from thalweg.spark.packing import MOMENT, PARTITION, Packer, T, hash_column, time_column, unblob, unbundle
 from thalweg.spark.relations import relation_blob
 from thalweg.spark.resident import Arriving, Outcome, Resident, Spec, attend
 
@@ -162,6 +162,7 @@ class SimulatedQuery:
         carried = table.select(list(self._carried[stream]))
         packer = _packer(stream, self._query.streams[stream], carried.schema, self._partitioning)
         handed = carried if packer.time != T else carried.append_column(T, pa.array(times, pa.int64()))
+        handed = handed.append_column(PARTITION, pa.array([0] * table.num_rows, pa.int32()))
         handed = handed.append_column(MOMENT, pa.array([self._moment] * table.num_rows, pa.int64()))
         handed = with_hashes(self._query, self._partitioning, stream, handed, table)
         packed = packer(iter(handed.combine_chunks().to_batches()))

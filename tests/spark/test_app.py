@@ -447,7 +447,10 @@ def test_batches_are_measured_only_where_rows_may_be_huge_or_the_user_wants_it(s
     app = thalweg.App(spark).stream("numbers", rate, time="timestamp")
     unmeasured = app.spark.conf.get(limit)
     app.stream("pictures", rate.withColumn("picture", lit(b"")), time="timestamp")
-    assert int(app.spark.conf.get(limit)) < int(unmeasured) == 2**31 - 1
+    app.sql("SELECT value FROM pictures [NOW]")
+    assert int(app.spark.conf.get(limit)) == int(unmeasured) == 2**31 - 1
+    app.sql("SELECT picture FROM pictures [NOW]")
+    assert int(app.spark.conf.get(limit)) < int(unmeasured)
     own = spark.newSession()
     own.conf.set(limit, "12345")
     assert thalweg.App(own).spark.conf.get(limit) == "12345"

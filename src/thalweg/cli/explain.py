@@ -53,7 +53,7 @@ def explain(
     query: Annotated[str | None, typer.Option(metavar="NAME", help="Only this query of the file.")] = None,
     production: ProductionOption = ProductionChoice.PUSH,
     buckets: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Also show how Spark would spread it over N buckets.")
+        int | None, typer.Option(metavar="N", min=1, help="Also show what Spark would send to N buckets, and how.")
     ] = None,
     live: Annotated[
         Path | None,

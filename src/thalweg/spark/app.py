@@ -40,7 +40,18 @@ from thalweg.spark.commands import new_command
 from thalweg.spark.compatibility import BUCKETS, Description, carried_on, description, obstacles
 from thalweg.spark.division import Division, carried_facts, divide
 from thalweg.spark.operator import EMITTED, SAVED, TOTALS, BucketOperator
-from thalweg.spark.packing import BATCH_ROWS, MOMENT, PACKED, PASSES, Packer, T, hash_column, time_column, unpacker
+from thalweg.spark.packing import (
+    BATCH_ROWS,
+    MOMENT,
+    PACKED,
+    PARTITION,
+    PASSES,
+    Packer,
+    T,
+    hash_column,
+    time_column,
+    unpacker,
+)
 from thalweg.spark.relations import Broadcasted, relation_blob
 from thalweg.spark.resident import Spec
 from thalweg.spark.session import local_session
@@ -56,6 +67,9 @@ _ANY_BYTES, _FEW_BYTES = (1 << 31) - 1, 1 << 26
 """Spark holds a batch that it hands to Python below a number of bytes by measuring it again after every row. That takes
 longer than all else that it does with a row of numbers. It does not measure where any number will do: where the
 rows of a batch are too few to exceed what Arrow can hold, unless they are huge."""
+_TASKS = 2
+"""Tasks that pack the rows of a stream, per core: each sends something to every bucket, so the fewer the better, and
+with two for each core no core is idle for long where they differ in length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +331,9 @@ class App:
         known = self._streams[inside.stream]
         kind = known.schema.field(event_time).type
         time = time_column(event_time, kind)
-        columns = [_microseconds(sql.quoted(event_time), kind).alias(T)] if time == T else []
+        columns = [F.spark_partition_id().alias(PARTITION)]
+        if time == T:
+            columns.append(_microseconds(sql.quoted(event_time), kind).alias(T))
         if options.idle_timeout is not None:
             columns.append(F.unix_micros(F.current_timestamp()).alias(MOMENT))
         selection = division.filters[stream]
@@ -343,7 +359,9 @@ class App:
             bucket_keys=keys,
             keeps_rejected=options.late_rows == "table",
         )
-        return known.frame.select(*columns).mapInArrow(packer.__call__, PACKED)
+        # The number of the partition is that below: where the row came from, not where it is packed.
+        rows = known.frame.select(*columns).coalesce(_TASKS * self.spark.sparkContext.defaultParallelism)
+        return rows.mapInArrow(packer.__call__, PACKED)
 
     def _shown(self, division: Division, stream: int, options: Options) -> tuple[str, ...]:
         """The columns that travel only because people may look at rows that are kept out."""

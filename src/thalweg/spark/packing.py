@@ -5,14 +5,19 @@ packs its rows into blobs for each bucket, Arrow IPC streams, before the shuffle
 as blobs too and are unpacked behind it.
 
 A task also tells *every* bucket how far its stream has come, whether or not it has rows for it: buckets learn of
-time from that, so that none waits for a row of its own.
+time from that, so that none waits for a row of its own. Tasks times buckets are many where a source has many
+partitions. So a task takes several of them, one after the other.
+
+Which ones it takes is up to Spark, which looks at where their data lies. The order of rows does not depend on it: they
+count in the order of the source's partitions. Each row says which one it is of. A blob has rows of one partition, or
+of several with consecutive numbers, between which no other task can have any.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from typing import TypeVar
 
 import numpy as np
@@ -23,9 +28,9 @@ from thalweg.engine.instants import GREATEST_TIME, NEVER
 from thalweg.plan.partitioning import Partitioning
 from thalweg.spark.workers import task_done
 
-T, MOMENT, PASSES = "__t", "__moment", "__passes"
-"""Columns that Spark computes where they are needed: event time (if the time column is no timestamp), the time of the
-batch (for idle timeouts), both in microseconds, and whether a row can join."""
+T, MOMENT, PASSES, PARTITION = "__t", "__moment", "__passes", "__partition"
+"""Columns that Spark computes: where they are needed, event time (if the time column is no timestamp), the time of the
+batch (for idle timeouts), both in microseconds, and whether a row can join; always, the partition of the source."""
 PACKED = (
     "bucket INT, stream INT, place BIGINT, body BINARY, rejected BINARY, newest BIGINT, moment BIGINT, bad BIGINT, "
     "command STRING"
@@ -103,21 +108,27 @@ class Packer:
 
     def __call__(self, batches: Batches) -> Batches:
         held: list[pa.RecordBatch] = []
-        size, place = 0, _task() << 32
+        size, place, last = 0, 0, -1
+        news = _News(self.bucket_keys)
         most = _FLUSH_BYTES // self.partitioning.copies(self.stream)
-        for part in (part for batch in batches for part in in_parts(batch, most)):
-            held.append(part)
-            size += part.nbytes
-            if size >= most:
-                packed = self._pack(pa.Table.from_batches(held), place)
+        parts = (part for batch in batches for run in _runs(batch) for part in in_parts(run, most))
+        for part in parts:
+            partition = part.column(PARTITION)[0].as_py()
+            if held and (size >= most or partition not in (last, last + 1)):
+                packed = self._pack(pa.Table.from_batches(held), place, news)
                 yield packed
                 held, size, place = [], 0, place + packed.num_rows
+            if not held and partition != last:
+                place = partition << 32
+            held.append(part)
+            size += part.nbytes
+            last = partition
         if held:
-            yield self._pack(pa.Table.from_batches(held), place)
+            yield self._pack(pa.Table.from_batches(held), place, news, is_last=True)
         task_done()
 
-    def _pack(self, table: pa.Table, place: int) -> pa.RecordBatch:
-        """A row for each blob, and at least one for each bucket.
+    def _pack(self, table: pa.Table, place: int, news: _News, *, is_last: bool = False) -> pa.RecordBatch:
+        """A row for each blob; the last time also one for each bucket that is not up to date.
 
         Places, from ``place`` on, order the blobs of a stream as their rows came.
 
@@ -126,30 +137,29 @@ class Packer:
         moment = pc.max(table.column(MOMENT)).as_py() if MOMENT in table.column_names else 0
         times = event_times(table, self.time)
         has_time = usable(times)
-        bad = 0
-        rejected: list[bytes] = []
+        rejected: dict[int, list[bytes]] = {}
         if has_time is not None:
-            bad = len(times) - pc.sum(has_time).as_py()
+            news.bad += len(times) - pc.sum(has_time).as_py()
             if self.keeps_rejected:
-                rejected += blobs(_conform(table.filter(pc.invert(has_time)), self.schema))
+                self._reject(table.filter(pc.invert(has_time)), self.schema, rejected)
             table, times = table.filter(has_time), times.filter(has_time)
-        newest = pc.max(times).as_py() if len(times) else NEVER
+        news.newest = max(news.newest, pc.max(times).as_py() if len(times) else NEVER)
         if PASSES in table.column_names:
             # Not before: a row that can join nothing still says how far time has come, and may be late.
             passes = table.column(PASSES)
-            fails = pc.invert(passes)
-            if self.keeps_rejected:
-                rejected += blobs(_conform(table.filter(fails), self.schema))
-            else:
-                rejected += blobs(pa.table({self.time: times.filter(fails)}))
+            only_times = pa.schema([pa.field(self.time, pa.int64())])
+            failed = table.filter(pc.invert(passes))
+            self._reject(failed, self.schema if self.keeps_rejected else only_times, rejected)
             table = table.filter(passes)
-        rows = []
-        chosen = self.bucket_keys[(place >> 32) % len(self.bucket_keys)]
+        rows: list[tuple[int, bytes | None, bytes | None]] = []
         for key, bodies in zip(self.bucket_keys, self._bodies(table), strict=True):
-            refused = rejected if key == chosen else []
-            rows += [(key, body, out) for body, out in zip_longest(bodies, refused)] or [(key, None, None)]
+            own = [(key, body, out) for body, out in zip_longest(bodies, rejected.get(key, ()))]
+            rows += own or ([(key, None, None)] if is_last and news.is_due(key) else [])
+        if is_last and news.bad and not rows:
+            rows.append((self.bucket_keys[0], None, None))
         count = len(rows)
-        keys, blobs_in, blobs_out = zip(*rows, strict=True)
+        bad = news.tell({key for key, _, _ in rows})
+        keys, blobs_in, blobs_out = zip(*rows, strict=True) if rows else ((), (), ())
         return pa.record_batch(
             [
                 pa.array(keys, pa.int32()),
@@ -157,13 +167,20 @@ class Packer:
                 pa.array(range(place, place + count), pa.int64()),
                 pa.array(blobs_in, pa.binary()),
                 pa.array(blobs_out, pa.binary()),
-                pa.array([newest] * count, pa.int64()),
+                pa.array([news.newest] * count, pa.int64()),
                 pa.array([moment] * count, pa.int64()),
-                pa.array([bad, *[0] * (count - 1)], pa.int64()),
+                pa.array([bad, *[0] * (count - 1)][:count], pa.int64()),
                 pa.nulls(count, pa.string()),
             ],
             schema=_PACKED,
         )
+
+    def _reject(self, table: pa.Table, schema: pa.Schema, rejected: dict[int, list[bytes]]) -> None:
+        """Add rows that can join nothing, of each partition to one bucket."""
+        for batch in table.to_batches():
+            for run in _runs(batch):
+                key = self.bucket_keys[run.column(PARTITION)[0].as_py() % len(self.bucket_keys)]
+                rejected.setdefault(key, []).extend(blobs(_conform(pa.Table.from_batches([run]), schema)))
 
     def _bodies(self, table: pa.Table) -> list[list[bytes]]:
         """The blobs of each bucket."""
@@ -184,12 +201,34 @@ class Packer:
         ]
 
 
-def _task() -> int:
-    """The number of the running task's partition; 0 outside of Spark."""
-    from pyspark import TaskContext
+class _News:
+    """What a task has to tell: how far its stream has come, and how many rows have no event time; and whom it told."""
 
-    context = TaskContext.get()
-    return 0 if context is None else context.partitionId()
+    def __init__(self, bucket_keys: Iterable[int]) -> None:
+        self.newest = NEVER
+        self.bad = 0
+        self._told: dict[int, int | None] = dict.fromkeys(bucket_keys)
+
+    def is_due(self, key: int) -> bool:
+        """Whether a bucket has not heard the newest."""
+        told = self._told[key]
+        return told is None or told < self.newest
+
+    def tell(self, keys: Iterable[int]) -> int:
+        """These buckets hear the newest, and one of them how many rows were bad: as many as this returns."""
+        told = dict.fromkeys(keys, self.newest)
+        self._told |= told
+        bad, self.bad = (self.bad, 0) if told else (0, self.bad)
+        return bad
+
+
+def _runs(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """A batch in parts of one partition of the source each, in order."""
+    if not batch.num_rows:
+        return
+    ends = np.flatnonzero(np.diff(batch.column(PARTITION).to_numpy())) + 1
+    for start, end in pairwise([0, *ends.tolist(), batch.num_rows]):
+        yield batch.slice(start, end - start)
 
 
 def in_parts(rows: _Rows, most: int) -> Iterator[_Rows]:
