@@ -163,7 +163,8 @@ def write(
         (directory / name).mkdir(parents=True)
         for trigger, (start, end) in enumerate(zip((0, *ends), ends, strict=False)):
             path = directory / name / _file(trigger)
-            pq.write_table(extra.with_columns(table.slice(start, end - start), rng), path)
+            part = extra.with_columns(table.slice(start, end - start), rng)
+            pq.write_table(part, path, use_dictionary=[name for name in part.column_names if name != "payload"])
             os.utime(path, (_LONG_AGO + trigger, _LONG_AGO + trigger))
     ids = mjoin.join(mjoin.merge(arrivals, workload.window_us), workload.window_us)
     return MicroBatches(Files(directory, workload, ends, extra), ids)
