@@ -41,7 +41,9 @@ EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
     for experiment in (
         _experiment("engine", "the engine against DuckDB, a bare M-Join kernel and its own plain-Python twin"),
-        _experiment("spark", "thalweg on Spark against Spark's own chained joins, and the floor that Spark sets"),
+        _experiment(
+            "spark", "thalweg on Spark against Spark's own chained joins, and the floor that Spark sets", parts=True
+        ),
         _experiment(
             "jisc",
             "JISC's figures 7 to 12: changes of plan against their rivals; what adapting is worth",

@@ -1,4 +1,4 @@
-"""What has to be measured in a process of its own: start-up, peak memory, the uncompiled twin.
+"""What has to be measured in a process of its own: start-up, peak memory, the uncompiled twin, Spark.
 
 :func:`ask` starts a fresh interpreter that performs one of ``TASKS`` and answers as JSON. Workloads
 travel as their parameters and a seed, and are generated again on the other side.
@@ -121,7 +121,14 @@ def _feed(arguments: Mapping[str, Any]) -> Answer:
     }
 
 
-TASKS: dict[str, Callable[[Mapping[str, Any]], Answer]] = {"replay": _replay, "feed": _feed}
+def _spark(arguments: Mapping[str, Any]) -> Answer:
+    """Run queries on a Spark that starts and ends with this process."""
+    from thalweg.experiments.spark.processes import perform
+
+    return perform(arguments)
+
+
+TASKS: dict[str, Callable[[Mapping[str, Any]], Answer]] = {"replay": _replay, "feed": _feed, "spark": _spark}
 
 
 def main() -> None:

@@ -2,8 +2,8 @@
 
 The first trigger brings as many tuples as a window holds, every later one an equal share. So a query has full
 windows and warm code behind it when its second trigger begins, and has dropped a whole share of state when its
-third ends: from the third on, triggers are *steady*, and only they are compared. Where triggers are short, more of
-them are left out: the Java runtime compiles what it has seen often, on the same cores, for half a minute and more.
+third ends: from the third on, triggers may be *steady*, and only steady ones are compared. An experiment leaves out
+more of them where triggers are short: the Java runtime compiles what it has seen often, on the same cores.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import statistics
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,9 @@ WARM_UP = 2
 """Triggers that are never compared."""
 
 _SCHEMA = pa.schema({"ts": pa.timestamp("us", "UTC"), "k": pa.int64(), "id": pa.int64()})
-_SPARK_SCHEMA = "ts TIMESTAMP, k BIGINT, id BIGINT"
+_SPARK_TYPES = {pa.timestamp("us", "UTC"): "TIMESTAMP", pa.int64(): "BIGINT", pa.binary(): "BINARY"}
+_VALUES = 1_000
+"""Extra numbers are below this."""
 _LONG_AGO = 1_000_000_000
 """Seconds since 1970: files are taken in the order of their ages, which writing them does not make distinct enough."""
 
@@ -40,58 +42,132 @@ Metrics = Callable[[StreamingQueryProgress], dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class MicroBatches:
-    """Files of a workload.
+class Extra:
+    """Columns that every stream has beside its event time, key and id.
+
+    Attributes:
+        numbers: so many of BIGINT, which no query selects.
+        payload: bytes of a BINARY, which the query selects; 0: there is none.
+
+    """
+
+    numbers: int = 0
+    payload: int = 0
+
+    @property
+    def schema(self) -> pa.Schema:
+        """All columns of a stream."""
+        numbers = [pa.field(f"n{number}", pa.int64()) for number in range(1, self.numbers + 1)]
+        return pa.schema([*_SCHEMA, *numbers, *([pa.field("payload", pa.binary())] if self.payload else [])])
+
+    def with_columns(self, table: pa.Table, rng: np.random.Generator) -> pa.Table:
+        """A stream's rows with random values in these columns."""
+        rows = table.num_rows
+        columns = table.cast(_SCHEMA).columns
+        columns += [pa.array(rng.integers(0, _VALUES, rows)) for _ in range(self.numbers)]
+        if self.payload:
+            ends = pa.array(np.arange(rows + 1, dtype=np.int32) * self.payload).buffers()[1]
+            columns.append(
+                pa.Array.from_buffers(pa.binary(), rows, [None, ends, pa.py_buffer(rng.bytes(rows * self.payload))])
+            )
+        return pa.table(columns, schema=self.schema)
+
+
+_NOTHING_MORE = Extra()
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Where the files of a workload are, and what they hold.
 
     Attributes:
         directory: has a directory for each stream, with a file for each trigger.
-        workload: what the files hold.
+        workload: the join.
         ends: for each trigger, how many tuples of each stream there are up to its end.
-        ids: the results of the join, by the bare M-Join kernel.
+        extra: what the streams have beside the columns of the workload.
 
     """
 
     directory: Path
     workload: Workload
     ends: tuple[int, ...]
-    ids: Ids
+    extra: Extra = _NOTHING_MORE
+
+    @property
+    def cql(self) -> str:
+        """The query: it selects all ids, and all payloads."""
+        if not self.extra.payload:
+            return self.workload.cql
+        payloads = ", ".join(f"{name}.payload AS payload_{name}" for name in self.workload.names)
+        return self.workload.cql.replace("\nFROM", f", {payloads}\nFROM", 1)
 
     def rows(self, triggers: int) -> list[int]:
         """The rows of all streams in each of the first triggers."""
         return [self.workload.streams * share for share in np.diff(self.ends[:triggers], prepend=0).tolist()]
+
+    def frames(self, spark: SparkSession, triggers: int) -> dict[str, DataFrame]:
+        """The streams, as far as the first triggers go."""
+        files = "{" + ",".join(map(_file, range(triggers))) + "}"
+        columns = ", ".join(f"{field.name} {_SPARK_TYPES[field.type]}" for field in self.extra.schema)
+        return {
+            name: spark.readStream.schema(columns)
+            .option("maxFilesPerTrigger", 1)
+            .parquet(str(self.directory / name / files))
+            for name in self.workload.names
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "directory": str(self.directory)}
+
+    @staticmethod
+    def from_json(known: dict[str, Any]) -> Files:
+        """The files that :meth:`to_json` described."""
+        return Files(
+            Path(known["directory"]), Workload(**known["workload"]), tuple(known["ends"]), Extra(**known["extra"])
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MicroBatches:
+    """Files, and the results of their join by the bare M-Join kernel."""
+
+    files: Files
+    ids: Ids
 
     def results(self, triggers: int) -> int:
         """The results among the tuples of the first triggers.
 
         A join that emits its results as they arise has emitted these by then: none of them waits for a watermark.
         """
-        return int((self.ids < self.ends[triggers - 1]).all(axis=0).sum())
-
-    def frames(self, spark: SparkSession, triggers: int) -> dict[str, DataFrame]:
-        """The streams, as far as the first triggers go."""
-        files = "{" + ",".join(map(_file, range(triggers))) + "}"
-        return {
-            name: spark.readStream.schema(_SPARK_SCHEMA)
-            .option("maxFilesPerTrigger", 1)
-            .parquet(str(self.directory / name / files))
-            for name in self.workload.names
-        }
+        return int((self.ids < self.files.ends[triggers - 1]).all(axis=0).sum())
 
 
-def write(directory: Path, workload: Workload, rows: int, triggers: int, seed: int) -> MicroBatches:
-    """Write a workload of as many tuples as the triggers take, ``rows`` in each of them but the first."""
+def window_first(workload: Workload, rows: int, triggers: int) -> tuple[int, ...]:
+    """Ends of triggers: a window's tuples in the first, an equal share of ``rows`` in all others.
+
+    >>> window_first(Workload(streams=4, rate=1_000, window_us=2_000_000), 400, 3)
+    (2000, 2100, 2200)
+    """
     share = rows // workload.streams
-    ends = tuple(tuples_of_window(workload) + share * trigger for trigger in range(triggers))
+    return tuple(tuples_of_window(workload) + share * trigger for trigger in range(triggers))
+
+
+def write(
+    directory: Path, workload: Workload, ends: tuple[int, ...], seed: int, extra: Extra = _NOTHING_MORE
+) -> MicroBatches:
+    """Write a workload of as many tuples as the triggers take."""
     workload = replace(workload, tuples=ends[-1])
     arrivals = workload.arrivals(np.random.default_rng(seed))
+    rng = np.random.default_rng((seed, 1))
     for name, table in arrivals.items():
         (directory / name).mkdir(parents=True)
         for trigger, (start, end) in enumerate(zip((0, *ends), ends, strict=False)):
             path = directory / name / _file(trigger)
-            pq.write_table(table.slice(start, end - start).cast(_SCHEMA), path)
+            part = extra.with_columns(table.slice(start, end - start), rng)
+            pq.write_table(part, path, use_dictionary=[name for name in part.column_names if name != "payload"])
             os.utime(path, (_LONG_AGO + trigger, _LONG_AGO + trigger))
     ids = mjoin.join(mjoin.merge(arrivals, workload.window_us), workload.window_us)
-    return MicroBatches(directory, workload, ends, ids)
+    return MicroBatches(Files(directory, workload, ends, extra), ids)
 
 
 def _file(trigger: int) -> str:
@@ -136,6 +212,8 @@ class Run:
     >>> run = Run(tuple(calls))
     >>> run.seconds, run.fastest, run.slowest, run.rows_per_second, run.part("addBatch")
     (2.0, 1.0, 3.0, 5.0, 0.5)
+    >>> run.only(0).seconds
+    9.0
     """
 
     triggers: tuple[Trigger, ...]
@@ -144,6 +222,14 @@ class Run:
     @property
     def steady(self) -> tuple[Trigger, ...]:
         return self.triggers[self.warm_up :]
+
+    @property
+    def first(self) -> Trigger:
+        return self.triggers[0]
+
+    def only(self, trigger: int) -> Run:
+        """One trigger of it, as if it were all."""
+        return Run((self.triggers[trigger],), warm_up=0)
 
     @property
     def results(self) -> int:
@@ -207,11 +293,11 @@ def run(answer: DataFrame, metrics: Metrics, checkpoint: Path, sink: str, path: 
     return Run(tuple(Trigger.of(progress, metrics) for progress in query.recentProgress if progress.numInputRows))
 
 
-def check_rows(name: str, found: Run, files: MicroBatches, triggers: int) -> None:
+def check_rows(name: str, found: Run, rows: list[int]) -> None:
     """Raise unless every trigger took the rows of its files, and no others."""
-    rows = [trigger.rows for trigger in found.triggers]
-    if rows != files.rows(triggers):
-        raise ThalwegError(f"{name} took {rows} rows in its triggers, and the files have {files.rows(triggers)}")
+    taken = [trigger.rows for trigger in found.triggers]
+    if taken != rows:
+        raise ThalwegError(f"{name} took {taken} rows in its triggers, and the files have {rows}")
 
 
 def check_results(name: str, found: Run, results: int) -> None:

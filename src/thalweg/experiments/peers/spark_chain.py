@@ -15,33 +15,31 @@ from collections.abc import Mapping
 from functools import reduce
 from operator import and_
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql.functions import col, expr, unix_micros
 
 from thalweg.experiments.workloads import Workload
 
 LATENESS = "0 seconds"
 
+_STORE = "spark.sql.streaming.stateStore"
 _PROVIDERS = "org.apache.spark.sql.execution.streaming.state"
+_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
+
 DEFAULT_STORE = {
-    "spark.sql.streaming.stateStore.providerClass": f"{_PROVIDERS}.HDFSBackedStateStoreProvider",
+    f"{_STORE}.providerClass": f"{_PROVIDERS}.HDFSBackedStateStoreProvider",
 }
 """State as maps on the heap, what changed written to files: what Spark does unless told otherwise."""
-ROCKSDB_STORE = {
-    "spark.sql.streaming.stateStore.providerClass": f"{_PROVIDERS}.RocksDBStateStoreProvider",
+_ROCKSDB = {
+    f"{_STORE}.providerClass": f"{_PROVIDERS}.RocksDBStateStoreProvider",
     # What Spark's guide advises for speed: write what changed, and do not look up each key only to count keys.
-    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
+    f"{_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
+    f"{_STORE}.rocksdb.trackTotalNumberOfRows": "false",
 }
-
-
-def session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
-    """A session of the same Spark with settings of its own, and one partition of state per core."""
-    own = spark.newSession()
-    partitions = str(spark.sparkContext.defaultParallelism)
-    for name, value in {"spark.sql.shuffle.partitions": partitions, **settings}.items():
-        own.conf.set(name, value)
-    return own
+ROCKSDB_FORMAT_2 = {**_ROCKSDB, _FORMAT: "2"}
+"""State in RocksDB, laid out as Spark does unless told otherwise: four stores for each join."""
+ROCKSDB_FORMAT_4 = {**_ROCKSDB, _FORMAT: "4"}
+"""State in RocksDB in Spark's newest layout: one store for each join, in which rows that leave are found by time."""
 
 
 def chain(workload: Workload, frames: Mapping[str, DataFrame]) -> DataFrame:

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 
 from thalweg.spark.packing import BATCH_ROWS
 
-FLOOR_SETTINGS = {
+SETTINGS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH_ROWS),
     "spark.sql.execution.arrow.maxBytesPerBatch": str((1 << 31) - 1),
 }
