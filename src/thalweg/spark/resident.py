@@ -484,10 +484,7 @@ class Resident:
         if command["command"] == "adapt":
             return self._release()
         query, statistics = self.spec.query, Statistics.default(self.spec.query)
-        try:
-            plan = plan_for(query, statistics, command["plan"], command.get("states") or self.spec.states)
-        except RecursionError:
-            return f"the plan is nested too deeply for query '{query.name}'"
+        plan = plan_for(query, statistics, command["plan"], command.get("states") or self.spec.states)
         self.bucket.transition(plan, rank(JoinGraph.of(query), statistics))
         self._plan = self._lasting_plan = plan
         self._is_held = True
