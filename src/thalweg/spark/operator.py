@@ -15,11 +15,13 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+from pyspark import TaskContext
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
 from thalweg.engine.feedback import Savings
 from thalweg.engine.instants import NEVER
+from thalweg.errors import ThalwegError
 from thalweg.spark.buckets import bucket_keys
 from thalweg.spark.lodging import lodge
 from thalweg.spark.resident import Arriving, Outcome, Resident, Spec, attend
@@ -41,6 +43,9 @@ _RECORD = (-1, -1)
 """Where the record lies among the pieces: Spark compiles an encoder for every state variable in every task, which
 takes longer than anything that a small batch does with it. So there is one."""
 
+_QUERY_ID = "sql.streaming.queryId"
+"""A property of all tasks of a streaming query."""
+
 _IDLE_SECONDS = 600.0
 """How long a worker keeps the engine of a bucket that it is not asked for."""
 
@@ -49,7 +54,8 @@ _TYPES = {"bucket": "int32"} | dict.fromkeys((*TOTALS, *SAVED), "int64")
 _FRAME_BYTES = 1 << 26
 """Results that are handed to Spark at a time, about."""
 
-_kept: dict[tuple[str, int], tuple[Resident, float]] = {}
+_kept: dict[tuple[str, str, int], tuple[Resident, float]] = {}
+"""By checkpoint, run and bucket: another run may have other options, and a frame can be written to two checkpoints."""
 
 
 class StateLog:
@@ -94,9 +100,11 @@ class BucketOperator(StatefulProcessor):
     ) -> Iterator[pd.DataFrame]:
         bucket = int(key[0])
         log = StateLog(self._state)
+        checkpoint = _checkpoint()
+        place = checkpoint, self._spec.identity, bucket
         _retire()
-        with lodge(self._spec.identity, bucket) as directory:
-            kept = _kept.pop((self._spec.identity, bucket), None)
+        with lodge(checkpoint, bucket) as directory:
+            kept = _kept.pop(place, None)
             resident, outcome = attend(
                 self._spec,
                 bucket_keys(self._spec.partitioning.buckets).index(bucket),
@@ -107,17 +115,29 @@ class BucketOperator(StatefulProcessor):
                 None if kept is None else kept[0],
             )
             log.set_record(outcome.record)
-            if directory is not None:
-                _kept[self._spec.identity, bucket] = resident, time.monotonic()
+            if resident.is_imaged:
+                _kept[place] = resident, time.monotonic()
         if self._spec.late_directory is not None:
             query = self._spec.query
-            name = f"{self._spec.identity}-{outcome.batch:012}-{bucket}"
+            name = f"{checkpoint}-{outcome.batch:012}-{bucket}"
             write(self._spec.late_directory, query.name, query.aliases, name, outcome.kept_out)
         yield from _emitted(bucket, outcome)
 
     def close(self) -> None:
         """Engines outlive the task."""
         task_done()
+
+
+def _checkpoint() -> str:
+    """The id that Spark gave to the query: that of its checkpoint, the same in every run."""
+    context = TaskContext.get()
+    known = None if context is None else context.getLocalProperty(_QUERY_ID)
+    if known is None:
+        raise ThalwegError(
+            f"a task does not know which streaming query it belongs to: Spark has not set '{_QUERY_ID}'. "
+            "Start the query with writeStream."
+        )
+    return known
 
 
 def _retire() -> None:
