@@ -14,6 +14,7 @@ from thalweg.cli.control import has_ended, write_about
 from thalweg.cli.live import write_live
 from thalweg.cli.progress import Follower, Totals, time_text
 from thalweg.cli.render import counted, duration, savings_table, size
+from thalweg.cli.secrets import redacted
 from thalweg.cli.spark_console import spark_failures
 from thalweg.cli.watch import Interruption, Show, follow, interruptions, live_view
 
@@ -53,10 +54,9 @@ class Job:
         sent when all rows have been read, and takes a second run of the same query.
         """
         if has_ended(self.app.directory):
-            diagnostics().print(
-                f"warning: the input of {self.checkpoint} was ended before; rows that have come since are late",
-                soft_wrap=True,
-            )
+            place = redacted(self.checkpoint)
+            warning = f"warning: the input of {place} was ended before; rows that have come since are late"
+            diagnostics().print(warning, soft_wrap=True)
         totals = Totals()
         started = clock.perf_counter()
         with interruptions() as wish, live_view(self.query.name) as view, spark_failures(self.log):
