@@ -92,6 +92,14 @@ def test_debug_lets_errors_through(error: Exception) -> None:
         raise error
 
 
+@pytest.mark.parametrize("error", [typer.Exit(130), typer.BadParameter("x", param_hint="--source")])
+def test_what_is_for_the_command_line_is_left_to_it(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(type(error)) as caught, failures(debug=False):
+        raise error
+    assert caught.value is error
+    assert capsys.readouterr().err == ""
+
+
 def test_a_closed_pipe_is_left_to_the_command() -> None:
     with pytest.raises(BrokenPipeError), failures(debug=False):
         raise BrokenPipeError

@@ -170,8 +170,12 @@ class TestOnSpark:
         (shop / "bad.csv").write_text("k,x,ts\nseven,1,2024-05-01 12:00:00\n")
         schema = "header=true,mode=FAILFAST,schema=k BIGINT, x BIGINT, ts TIMESTAMP"
         source = f"--source=A=csv:path={shop}/bad*.csv,{schema}"
+        log = shop / "out" / "_checkpoint" / "thalweg" / "spark.log"
+        log.parent.mkdir(parents=True)
+        log.touch(0o644)
         result = thalweg("run", shop / "abc.cql", source, *sources[2:], "--once", "--sink", shop / "out")
         assert result.exit_code == 1
+        assert log.stat().st_mode & 0o777 == 0o600
         errors = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
         assert len(errors) == 1
         assert "bad.csv" in errors[0]
@@ -211,6 +215,23 @@ class TestOnSpark:
         assert result.exit_code == 1
         assert result.stderr.startswith("error: ")
         assert complaint in result.stderr
+
+    @pytest.mark.parametrize(
+        ("source", "complaint"),
+        [
+            ("parquet:path=/no/hunter22,fs.secret.key=hunter22", "Path does not exist: file:/no/*********(redacted)."),
+            ("rate:rowsPerSecond=1,token=hunter22", "A has no column 'when'"),
+        ],
+    )
+    def test_secrets_of_a_source_are_not_told(
+        self, thalweg: Invoke, shop: Path, sources: list[str], source: str, complaint: str
+    ) -> None:
+        given = [f"--source=A={source}", *sources[2:], "--time=A=when"]
+        result = thalweg("run", shop / "abc.cql", *given, "--sink=noop")
+        assert result.exit_code == 1
+        assert complaint.removeprefix("A ") in result.stderr
+        assert "*********(redacted)" in result.stderr
+        assert "hunter22" not in result.output
 
 
 class TestRefusals:

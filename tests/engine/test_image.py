@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import random
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -407,6 +410,51 @@ def test_a_bucket_over_whole_tables_has_no_image(tmp_path: Path) -> None:
         write_image(tmp_path, bucket, "v")
 
 
+@pytest.mark.parametrize("name", ["istream", "dstream", "difference"])
+def test_a_bucket_goes_on_whatever_happens_to_its_image(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that is full now and then, and files that vanish while the bucket lives in them."""
+    monkeypatch.setattr("thalweg.engine.join._FIRST_CAPACITY", 16)
+    rng = random.Random(name)
+    query = bound(name)
+    room = os.posix_fallocate
+    failures = Counter[str]()
+
+    def now_and_then(*arguments: int) -> None:
+        if rng.random() < 0.3:
+            failures["growing"] += 1
+            no_room()
+        room(*arguments)
+
+    def hand_over(bucket: Bucket, n: int) -> Bucket:
+        try:
+            write_image(tmp_path, bucket, str(n))
+        except OSError:
+            failures["writing"] += 1
+            assert not files(tmp_path)
+            assert bucket.image.name is None
+            return bucket
+        taker = opened(query)
+        try:
+            assert read_image(tmp_path, taker, str(n))
+        except OSError:
+            failures["reading"] += 1
+            return bucket
+        mark_dirty(tmp_path)
+        if rng.random() < 0.5:
+            failures["vanished"] += 1
+            for path in files(tmp_path):
+                path.unlink()
+        return taker
+
+    want = contents(run(opened(query), query, feed(query)))
+    monkeypatch.setattr(os, "posix_fallocate", now_and_then)
+    assert contents(run(opened(query), query, feed(query), hand_over)) == want
+    assert failures["vanished"]
+    assert name == "difference" or (failures["growing"] and failures["writing"])  # it maps nothing that grows
+
+
 def test_files_of_earlier_images_are_deleted_and_others_are_not(tmp_path: Path) -> None:
     query = bound("istream")
     (tmp_path / "notes").write_text("mine")
@@ -436,7 +484,7 @@ def test_mapped_memory_is_the_same_to_the_kernels(tmp_path: Path) -> None:
 
 
 def test_a_mapped_arena_grows_in_place_and_is_shared(tmp_path: Path) -> None:
-    arena = MappedArena(tmp_path / "words")
+    arena = MappedArena(tmp_path / "words", is_new=True)
     arena.words[:3] = 1, 2, 3
     before = arena.words
     arena.grow(1 << 24)
@@ -445,15 +493,79 @@ def test_a_mapped_arena_grows_in_place_and_is_shared(tmp_path: Path) -> None:
     before[0] = 7
     assert arena.words[0] == MappedArena(tmp_path / "words").words[0] == 7
     assert (tmp_path / "words").stat().st_size == 8 << 24
-    assert (tmp_path / "words").stat().st_blocks * 512 < 1 << 20
 
 
-def test_new_regions_are_zero_without_being_written_and_used_ones_are_filled_again(tmp_path: Path) -> None:
+@pytest.mark.skipif(sys.platform != "linux", reason="room is taken in advance on Linux alone")
+def test_there_is_room_on_the_disk_for_all_that_is_mapped(tmp_path: Path) -> None:
+    """To write where there is none would end the process."""
+    memory = Memory()
+    memory.is_frugal = True
+    memory.keep_in(tmp_path)
+    (path,) = tmp_path.iterdir()
+    size = MappedArena.least_returned
+    starts = [memory.allocate(size) for _ in range(8)]
+    assert path.stat().st_blocks * 512 >= path.stat().st_size >= 8 * 8 * size
+    for start in starts:
+        memory.free(start, size)
+    given_back = path.stat().st_blocks
+    assert given_back * 512 < path.stat().st_size, "this file system takes nothing back, so nothing is shown"
+    for _ in starts:
+        memory.allocate(size, None)
+    assert path.stat().st_blocks * 512 >= path.stat().st_size
+
+
+@pytest.mark.parametrize("is_used_again", [False, True], ids=["growing", "used again"])
+def test_a_full_disk_moves_the_words_into_memory(
+    is_used_again: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = Memory()
+    memory.is_frugal = True
+    memory.keep_in(tmp_path)
+    size = MappedArena.least_returned
+    first, second = memory.allocate(size, 1), memory.allocate(size, 2)
+    if is_used_again:
+        memory.free(second, size)
+    monkeypatch.setattr(os, "posix_fallocate", no_room)
+    wanted = size if is_used_again else 2 * len(memory.words)
+    third = memory.allocate(wanted, 3)
+    (path,) = tmp_path.iterdir()
+    held = MappedArena(path).words.copy()
+    assert (memory.words[first : first + size] == 1).all()
+    assert (memory.words[third : third + wanted] == 3).all()
+    assert is_used_again == (third == second)
+    memory.words[first] = 7
+    assert np.array_equal(MappedArena(path).words, held)  # nobody else sees what happens now
+    memory.allocate(wanted)
+    with pytest.raises(OSError, match="No space"):
+        memory.keep_in(tmp_path)
+    assert memory.words[first] == 7
+
+
+def no_room(*_: int) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_file_that_is_deleted_is_still_there_for_those_who_map_it(tmp_path: Path) -> None:
+    memory = Memory()
+    memory.keep_in(tmp_path)
+    start = memory.allocate(8, 5)
+    (path,) = tmp_path.iterdir()
+    path.unlink()
+    other = memory.allocate(4 * len(memory.words), 6)
+    assert not path.exists()
+    assert memory.words[start : start + 8].tolist() == [5] * 8
+    memory.keep_in(tmp_path)
+    (path,) = tmp_path.iterdir()
+    assert MappedArena(path).words[other] == 6
+    path.unlink()
+    with pytest.raises(FileNotFoundError):
+        MappedArena(path)
+
+
+def test_new_regions_are_zero_and_used_ones_are_filled_again(tmp_path: Path) -> None:
     memory = Memory(1)
     memory.keep_in(tmp_path)
     start = memory.allocate(1 << 22)
-    (path,) = tmp_path.iterdir()
-    assert path.stat().st_blocks * 512 < 1 << 20
     memory.words[start : start + 5] = 9
     memory.free(start, 1 << 22)
     assert memory.allocate(1 << 22) == start

@@ -11,7 +11,7 @@ import pytest
 
 from thalweg.cql import Source, bind
 from thalweg.plan.partitioning import choose_partitioning
-from thalweg.spark.operator import _emitted
+from thalweg.spark.bucket_task import _emitted
 from thalweg.spark.packing import PARTITION, PASSES, Packer, T, hash_column, unblob
 from thalweg.spark.resident import Outcome
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from thalweg.cli.secrets import redacted
+
 if TYPE_CHECKING:
     from thalweg.options import Adaptivity
 
@@ -121,7 +123,7 @@ def named(values: Iterable[str], option: str, example: str) -> dict[str, str]:
     for text in values:
         name, equals, value = (part.strip() for part in text.partition("="))
         if not (equals and name and value):
-            raise typer.BadParameter(f"'{text}' is not of the form {example}.", param_hint=option)
+            raise typer.BadParameter(f"'{redacted(text)}' is not of the form {example}.", param_hint=option)
         if name in pairs:
             raise typer.BadParameter(f"'{name}' is given twice.", param_hint=option)
         pairs[name] = value

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from thalweg.cli.secrets import NEXT_OPTION, redacted
 from thalweg.errors import InputError
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 SOURCE_FORMS = "trades=trades/ or trades=rate:rowsPerSecond=1000"
 _SPARK = re.compile(r"(?P<format>[A-Za-z][\w.-]+):(?!//)(?P<options>.*)", re.DOTALL)
-_NEXT_OPTION = re.compile(r",(?=\s*[\w.-]+=)")  # a comma inside a value is not followed by a name and '='
 _GLOB_MARK = re.compile(r"[][*?{}\\]")
 _FILE_FORMATS = ("parquet", "orc", "json", "csv", "text", "xml", "avro")  # Spark wants to be told their columns
 _PATHLESS_SINKS = ("console", "noop")
@@ -61,10 +61,11 @@ def parse_connector(text: str, option: str) -> Connector | None:
     if given and "=" not in given:
         return Connector(match["format"], {"path": given})
     options = {}
-    for pair in _NEXT_OPTION.split(given) if given else ():
+    for pair in NEXT_OPTION.split(given) if given else ():
         name, equals, value = (part.strip() for part in pair.partition("="))
         if not (name and equals):
-            raise typer.BadParameter(f"'{pair}' is not of the form key=value (in '{text}').", param_hint=option)
+            message = f"'{redacted(pair)}' is not of the form key=value (in '{redacted(text)}')."
+            raise typer.BadParameter(message, param_hint=option)
         options[name] = value
     return Connector(match["format"], options)
 
@@ -94,7 +95,7 @@ def _time_column(columns: list[str], stream: str, text: str, time: str) -> str:
             if column.lower() == wanted.lower():
                 return column
     raise InputError(
-        f"{text} has no column '{time}' for the event time of stream '{stream}'. Its columns are "
+        f"{redacted(text)} has no column '{time}' for the event time of stream '{stream}'. Its columns are "
         f"{', '.join(columns)}. Name the one with the time: --time {stream}=COLUMN."
     )
 
@@ -190,7 +191,7 @@ def _readable(columns: Mapping[str, DataType]) -> StructType:
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """Where results go; ``directory`` is the place of files on this machine, if it is one."""
+    """Where results go; ``directory`` is the place of files on this machine, if it is one, ``name`` has no secrets."""
 
     connector: Connector
     directory: Path | None
@@ -211,7 +212,7 @@ def parse_sink(text: str) -> Sink:
     connector = parse_connector(text, "--sink") or Connector("parquet", {"path": text})
     path = connector.options.get("path")
     if path is None or "://" in path:
-        return Sink(connector, None, text)
+        return Sink(connector, None, redacted(text))
     place = Path(path).expanduser().absolute()
     if place.exists() and not place.is_dir():
         raise InputError(f"cannot write to {path}: it is a file, and the results are a directory of files")

@@ -13,7 +13,7 @@ code meaning
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ import typer
 from rich.cells import cell_len
 
 from thalweg.cli.console import diagnostics, printable
+from thalweg.cli.secrets import redacted, secrets_of
 from thalweg.errors import InputError, Location, QueryError, ThalwegError
 
 
@@ -38,6 +39,15 @@ class Report:
     """What a failing command knows about itself."""
 
     script: Script | None = None
+    secrets: frozenset[str] = frozenset()
+
+    def hide(self, options: Iterable[str]) -> None:
+        """Print no secret that is in these options, as they are written on the command line."""
+        self.secrets |= secrets_of(options)
+
+    def print(self, text: str) -> None:
+        """Print an error."""
+        diagnostics().print(redacted(text, self.secrets), soft_wrap=True)
 
     def read_script(self, file: str) -> str:
         """Read the query text of ``file`` (``-`` is stdin); query errors from here on point into it."""
@@ -54,23 +64,23 @@ def failures(*, debug: bool) -> Iterator[Report]:
     except KeyboardInterrupt:
         diagnostics().print("interrupted")
         raise typer.Exit(130) from None
-    except BrokenPipeError:  # whoever read our output has seen enough
+    except (BrokenPipeError, typer.Exit, typer.BadParameter):  # whoever read our output has seen enough; not errors
         raise
     except ThalwegError as error:
         if debug:
             raise
-        diagnostics().print(describe(error, report.script), soft_wrap=True)
+        report.print(describe(error, report.script))
         raise typer.Exit(1) from None
     except MemoryError:
         if debug:
             raise
-        diagnostics().print("error: out of memory. Use smaller windows, or --states none.", soft_wrap=True)
+        report.print("error: out of memory. Use smaller windows, or --states none.")
         raise typer.Exit(1) from None
     except Exception as error:
         if debug:
             raise
-        text = f"internal error: {type(error).__name__}: {error}\nThis is a defect. --debug shows where it happened."
-        diagnostics().print(text, soft_wrap=True)
+        what = f"internal error: {type(error).__name__}: {error}"
+        report.print(f"{what}\nThis is a defect. --debug shows where it happened.")
         raise typer.Exit(1) from None
 
 

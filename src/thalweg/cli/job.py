@@ -14,6 +14,7 @@ from thalweg.cli.control import write_about
 from thalweg.cli.live import write_live
 from thalweg.cli.progress import Follower, Totals, time_text
 from thalweg.cli.render import counted, duration, savings_table, size
+from thalweg.cli.secrets import redacted
 from thalweg.cli.spark_console import spark_failures
 from thalweg.cli.watch import Interruption, Show, follow, interruptions, live_view
 
@@ -63,10 +64,9 @@ class Job:
                 self.app.command("end", query=query_id)
                 self._follow(totals, wish, view)
         if has_ended and totals.late.total():
-            diagnostics().print(
-                f"warning: the input of {self.checkpoint} was ended by a command; rows that come after it are late",
-                soft_wrap=True,
-            )
+            place = redacted(self.checkpoint)
+            warning = f"warning: the input of {place} was ended by a command; rows that come after it are late"
+            diagnostics().print(warning, soft_wrap=True)
         print_totals(self.query.name, totals, self.query.aliases, self.sink.name, clock.perf_counter() - started)
         return wish.asked
 

@@ -142,6 +142,10 @@ def run(
     Any source of Spark, with its options and, where it needs them, columns:
       --source "A=kafka:kafka.bootstrap.servers=host:9092,subscribe=trades"
       --source "A=json:path=in/,maxFilesPerTrigger=9,schema=k BIGINT, ts TIMESTAMP"
+
+    Errors do not show the values of options that are named like a password,
+    token or key, nor passwords in URLs; --debug and Spark's log may. The log,
+    spark.log, is for its owner alone.
     """  # noqa: D301 - \b keeps the line breaks of a paragraph
     sources = named(source or [], "--source", SOURCE_FORMS)
     if not sources:
@@ -153,6 +157,7 @@ def run(
         raise typer.BadParameter("--once takes everything there is, without waiting.", param_hint="--trigger")
     settings = named(conf or [], "--conf", "spark.executor.memory=2g")
     with failures(debug=debug) as report:
+        report.hide([*sources.values(), *relations.values(), sink, checkpoint or "", *(conf or [])])
         from thalweg.engine.compilation import ready_kernels
         from thalweg.options import Options
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext, redirect_stderr
@@ -42,11 +43,7 @@ def start_spark(log: Path | None, conf: Mapping[str, str]) -> SparkSession:
 @contextmanager
 def _inherited_stderr(log: Path) -> Iterator[None]:
     """Let processes that are started now write their errors to ``log``; ours go where they went."""
-    try:
-        log.parent.mkdir(parents=True, exist_ok=True)
-        target = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    except OSError as error:
-        raise InputError(f"cannot write {log}: {error.strerror or error}") from error
+    target = _open_private(log)
     sys.stderr.flush()
     encoding = sys.stderr.encoding
     ours = os.dup(_STDERR)
@@ -59,6 +56,25 @@ def _inherited_stderr(log: Path) -> Iterator[None]:
             terminal = undo.enter_context(open(ours, "w", encoding=encoding, errors="replace", closefd=False))
             undo.enter_context(redirect_stderr(terminal))
         yield
+
+
+def _open_private(log: Path) -> int:
+    """A file to append to that its owner alone can read: Spark may write options of sources there, secrets included."""
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        target = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    except OSError as error:
+        raise InputError(f"cannot write {log}: {error.strerror or error}") from error
+    try:
+        if stat.S_ISREG(os.fstat(target).st_mode):  # not /dev/null, which is everybody's
+            os.fchmod(target, 0o600)
+    except OSError as error:
+        os.close(target)
+        raise InputError(
+            f"others may read {log}, and that cannot be changed: {error.strerror or error}. "
+            "Delete the file, or choose another --directory."
+        ) from error
+    return target
 
 
 @contextmanager

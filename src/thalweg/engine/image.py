@@ -70,8 +70,19 @@ def write_image(directory: Path, bucket: Bucket, stamp: str) -> None:
     Everything that :meth:`Bucket.advance` yields must have been taken. The first time, the bucket's memory moves
     into the directory, to be changed in place from then on; so :func:`mark_dirty` before every change. (Even
     :meth:`Bucket.sizes` is one: it sweeps out what has expired. Ask for sizes before writing.)
+
+    OSError: there is no room, or no such place any more. Then there is no image, and what it would have taken up is
+    free again once the bucket is gone. The bucket itself is unharmed.
     """
-    directory = directory.absolute()
+    bucket.image.name = None
+    try:
+        _write(directory.absolute(), bucket, stamp)
+    except OSError:
+        _clear(directory, set())
+        raise
+
+
+def _write(directory: Path, bucket: Bucket, stamp: str) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     snapshot = Snapshot(directory, bucket)
     part = new_part(directory)
@@ -100,6 +111,8 @@ def read_image(directory: Path, bucket: Bucket, stamp: str) -> bool:
     ``bucket`` may be new or have any past, under any plan, as long as it is one of the same query. If the directory is
     no image with this stamp (marked dirty, of another query or version, damaged, or not there), the
     bucket stays as it is.
+
+    OSError: a file went away meanwhile. Then the bucket is half changed, and of no use but to read another image.
     """
     directory = directory.absolute()
     try:
@@ -115,7 +128,7 @@ def read_image(directory: Path, bucket: Bucket, stamp: str) -> bool:
     except (OSError, ValueError, KeyError, TypeError, RecursionError, Mismatch):
         # Whatever is wrong with the files, they are not the image that was asked for. Nothing has been changed.
         return False
-    bucket.image.name = None  # until all of it is there, in case memory runs out half way
+    bucket.image.name = None  # until all of it is there, in case memory or a file is lost half way
     restoration.apply()
     bucket.image.name = content["image"]
     return True
@@ -133,6 +146,8 @@ def _boot() -> str:
 
 def _clear(directory: Path, keep: set[str]) -> None:
     """Delete the files of earlier images; whoever still maps one is not disturbed."""
+    if not directory.exists():
+        return
     with os.scandir(directory) as entries:
         for entry in entries:
             if is_part(entry.name) and entry.name not in keep:

@@ -10,9 +10,12 @@ map too. To a kernel both are the same plain array.
 
 from __future__ import annotations
 
+import logging
 import mmap
 import os
 import sys
+import weakref
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar, Protocol
@@ -20,7 +23,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from thalweg.engine.kernels.compiled import Float64s, Int64s
-from thalweg.engine.parts import new_part
+from thalweg.engine.parts import is_kept_in, new_part
 
 _NO_RESERVE = 0x4000
 """Linux's MAP_NORESERVE, which Python names from 3.13 on."""
@@ -29,6 +32,8 @@ _NO_RESERVE = 0x4000
 _SMALL = 1 << 22
 """Bytes in pages of the usual size: a small join is not to take up large ones."""
 
+_log = logging.getLogger(__name__)
+
 
 class Arena(Protocol):
     """Words that are 0 until they are written, and can become more."""
@@ -36,13 +41,16 @@ class Arena(Protocol):
     words: Int64s
 
     def grow(self, count: int) -> None:
-        """Have at least ``count`` words; those that are there keep their values."""
+        """Have at least ``count`` words; those that are there keep their values. OSError: the disk is full."""
 
     least_returned: int
     """Words of a region that is worth giving back."""
 
     def give_back(self, start: int, count: int) -> None:
         """Let the system have the pages of some words, if it takes them; what the words hold is lost."""
+
+    def take_back(self, start: int, count: int) -> None:
+        """Have pages for some words again that may have been given back. OSError: the disk is full."""
 
 
 class HeapArena:
@@ -72,6 +80,9 @@ class HeapArena:
         if self._region is not None and len(self.words) <= len(self._reserved):
             _give_back(self._region, mmap.MADV_DONTNEED, start, count)
 
+    def take_back(self, start: int, count: int) -> None:
+        """Pages come when they are written."""
+
 
 def _give_back(region: mmap.mmap, advice: int, start: int, count: int) -> None:
     """Of some words, the pages that nothing else is on."""
@@ -98,35 +109,50 @@ def _reserved_region() -> mmap.mmap | None:
 class MappedArena:
     """Words in a file, shared by all processes that map it.
 
-    Growing extends the file and maps it anew: nothing is copied, and words that nobody has written take up
-    no space on disk. A file never shrinks, so that a process that maps it cannot lose what it looks at.
+    Growing extends the file and maps it anew: nothing is copied. A file never shrinks, so that a process that maps it
+    cannot lose what it looks at.
+
+    To write to a mapped page that the disk has no room for ends the process. So the room for all words is taken when
+    the file grows, or when a region serves again whose pages were given back: a full disk is an OSError there. (A file
+    system that copies what is written over, such as btrfs, cannot promise that room.)
+
+    The file stays open: it can grow, and keeps what it holds, also if someone deletes its name.
     """
 
     least_returned = 1 << 17  # some file systems write what they are to forget
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, is_new: bool = False) -> None:
         self.path = path
         self.words: Int64s = np.zeros(0, np.int64)
+        self._descriptor = os.open(path, os.O_RDWR | (os.O_CREAT | os.O_EXCL if is_new else 0), 0o600)
+        weakref.finalize(self, os.close, self._descriptor)
         self.grow(0)
 
     def grow(self, count: int) -> None:
         """Have at least ``count`` words, and all that the file has by now."""
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            pages = -(-max(os.fstat(descriptor).st_size, count * 8, 1) // mmap.PAGESIZE)
-            size = pages * mmap.PAGESIZE
-            if size == self.words.nbytes:
-                return
-            os.truncate(descriptor, size)
-            self._region = mmap.mmap(descriptor, size)
-            # A view of the mapping, not numpy's memmap: for that, numba would compile every kernel again.
-            self.words = np.frombuffer(self._region, np.int64)
-        finally:
-            os.close(descriptor)
+        has = os.fstat(self._descriptor).st_size
+        size = -(-max(has, count * 8, 1) // mmap.PAGESIZE) * mmap.PAGESIZE
+        if size == self.words.nbytes:
+            return
+        self._take_room(has, size - has)
+        self._region = mmap.mmap(self._descriptor, size)
+        # A view of the mapping, not numpy's memmap: for that, numba would compile every kernel again.
+        self.words = np.frombuffer(self._region, np.int64)
 
     def give_back(self, start: int, count: int) -> None:
         if sys.platform == "linux":
             _give_back(self._region, mmap.MADV_REMOVE, start, count)
+
+    def take_back(self, start: int, count: int) -> None:
+        self._take_room(8 * start, 8 * count)
+
+    def _take_room(self, start: int, count: int) -> None:
+        """Have room on the disk for some bytes of the file, which extend it if it is shorter."""
+        if sys.platform == "linux":
+            if count:
+                os.posix_fallocate(self._descriptor, start, count)
+        else:
+            os.truncate(self._descriptor, max(os.fstat(self._descriptor).st_size, start + count))
 
 
 class Memory:
@@ -167,16 +193,29 @@ class Memory:
         """The first word of a region of ``size`` words, each set to ``fill`` (None: whatever they are)."""
         if self._free.get(size):
             start = self._free[size].pop()
+            if size >= self._arena.least_returned:
+                self._have_room(lambda arena: arena.take_back(start, size))
         else:
             start = self._used
+            if start + size > len(self.words):
+                self._have_room(lambda arena: arena.grow(max(2 * len(arena.words), start + size)))
             self._used += size
-            if self._used > len(self.words):
-                self._arena.grow(max(2 * len(self.words), self._used))
             if not fill:
                 return start  # never used: 0 already, and its pages need not exist yet
         if fill is not None:
             self.words[start : start + size] = fill
         return start
+
+    def _have_room(self, ask: Callable[[Arena], None]) -> None:
+        """Ask the arena for room; where the disk has none, go on in memory of this process alone."""
+        try:
+            ask(self._arena)
+        except OSError as error:
+            _log.warning("a live engine leaves its file for the memory of its process: %s", error)
+            heap = HeapArena(len(self.words))
+            heap.words[: self._used] = self.words[: self._used]
+            self._arena = heap
+            ask(heap)
 
     def free(self, start: int, size: int) -> None:
         self._free.setdefault(size, []).append(start)
@@ -185,9 +224,9 @@ class Memory:
 
     def keep_in(self, directory: Path) -> None:
         """Live in a file of this directory from now on; free if it already does."""
-        if isinstance(self._arena, MappedArena) and self._arena.path.parent == directory:
+        if is_kept_in(directory, self._file):
             return
-        mapped = MappedArena(new_part(directory))
+        mapped = MappedArena(new_part(directory), is_new=True)
         mapped.grow(len(self.words))
         mapped.words[: self._used] = self.words[: self._used]
         self._arena = mapped

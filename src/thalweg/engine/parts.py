@@ -19,3 +19,8 @@ def new_part(directory: Path) -> Path:
 def is_part(name: str) -> bool:
     """Whether a file of this name was made here, and may be deleted."""
     return name.endswith(_SUFFIX)
+
+
+def is_kept_in(directory: Path, part: Path | None) -> bool:
+    """Whether a part is a file of this directory, and nobody has deleted it."""
+    return part is not None and part.parent == directory and part.exists()

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from thalweg.engine.kernels.compiled import Int64s
-from thalweg.engine.parts import new_part
+from thalweg.engine.parts import is_kept_in, new_part
 from thalweg.errors import InputError
 
 _NUMBER = "__thalweg_number"
@@ -46,7 +46,9 @@ class Rows(Protocol):
 
 
 class _Chunk:
-    """Rows in one piece: in memory, or in a file that is mapped when they are first asked for.
+    """Rows in one piece: in memory, or in a file that is read when they are first asked for.
+
+    The file is mapped from the beginning, so what is in it can be read also if someone deletes it.
 
     They are numbered from ``first`` on without gaps, or else each of them by the column ``_NUMBER``, in rising order.
     """
@@ -59,6 +61,7 @@ class _Chunk:
         self.count = count
         self.path = path
         self._table = table
+        self._mapped = None if path is None else _mapped(path)
 
     @property
     def numbers(self) -> Int64s:
@@ -76,8 +79,7 @@ class _Chunk:
     @property
     def table(self) -> pa.Table:
         if self._table is None:
-            with pa.memory_map(str(self.path)) as source:
-                self._table = pa.ipc.open_file(source).read_all()
+            self._table = pa.ipc.open_file(self._mapped).read_all()
         return self._table
 
     def only(self, rows: Int64s) -> _Chunk:
@@ -89,11 +91,12 @@ class _Chunk:
 
     def keep_in(self, directory: Path) -> None:
         """Have a file in this directory, and let it serve in the place of memory."""
-        if self.path is not None and self.path.parent == directory:
+        if is_kept_in(directory, self.path):
             return
         path = new_part(directory)
         with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, self.table.schema) as writer:
             writer.write_table(self.table)
+        self._mapped = _mapped(path)
         self.path, self._table = path, None
 
 
@@ -227,6 +230,12 @@ class Payload:
     def _files(self, files: Sequence[tuple[int, int, int, Path]]) -> None:
         mapped = {chunk.path: chunk for chunk in self._chunks if chunk.path is not None}
         self._place([mapped.get(file[-1]) or _Chunk(*file[:-1], path=file[-1]) for file in files])
+
+
+def _mapped(path: Path) -> pa.Buffer:
+    """The bytes of a file, which need no open file."""
+    with pa.memory_map(str(path)) as source:
+        return source.read_buffer()
 
 
 def _gather(chunk: _Chunk, column: str, rows: Int64s) -> pa.Array:

@@ -1,35 +1,29 @@
 """The one stateful operator of a query, as Spark runs it.
 
-Its key is the bucket, its state the bucket's chunks and record. The live engine of a bucket lies in mapped files, so
-that any worker of the host can go on with it; a worker also keeps the one it used last. An engine is
-trusted only if its image carries the token of the committed record: a batch that is retried never meets
-an engine that is ahead of it, nor one that a crash left half changed.
+Its key is the bucket, its state the bucket's chunks and record (:mod:`thalweg.spark.bucket_task` has what it does).
+
+Spark also loads the operator in a process of the driver, once at the start of a query, to ask which state variables it
+has. The first batch waits for that. So nothing here loads the engine before there are rows, and what the buckets run
+is unpacked no earlier.
 """
 
 from __future__ import annotations
 
-import json
-import time
+import pickle
 from collections.abc import Iterator
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-from pyspark import TaskContext
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
-from thalweg.engine.instants import NEVER
 from thalweg.engine.savings import Savings
-from thalweg.spark.buckets import bucket_keys
-from thalweg.spark.commands import STARTED, Sent
-from thalweg.spark.lodging import lodge
-from thalweg.spark.resident import Arriving, Outcome, Resident, Spec, attend
-from thalweg.spark.side_output import write
-from thalweg.spark.workers import task_done
 
 if TYPE_CHECKING:
-    from pyspark.sql.streaming.stateful_processor import MapState, TimerValues
+    import pandas as pd
+    from pyspark.sql.streaming.stateful_processor import TimerValues
+
+    from thalweg.spark.resident import Spec
 
 TOTALS = ("results", "state_tuples", "state_entries", "state_bytes", "probes", "completions", "rebuilds")
 SAVED = tuple(each.name for each in fields(Savings))
@@ -39,51 +33,27 @@ EMITTED = ", ".join(["bucket INT, body BINARY, metrics STRING", *(f"{name} BIGIN
 # A schema as text would be sent to the JVM to be parsed, in every task anew.
 _KEY = StructType([StructField("batch", LongType()), StructField("number", IntegerType())])
 _VALUE = StructType([StructField("body", BinaryType())])
-_RECORD = (-1, -1)
-"""Where the record lies among the pieces: Spark compiles an encoder for every state variable in every task, which
-takes longer than anything that a small batch does with it. So there is one."""
-
-_IDLE_SECONDS = 600.0
-"""How long a worker keeps the engine of a bucket that it is not asked for."""
-
-_NOTHING: dict[str, Any] = {"metrics": None} | dict.fromkeys((*TOTALS, *SAVED), 0)
-_TYPES = {"bucket": "int32"} | dict.fromkeys((*TOTALS, *SAVED), "int64")
-_FRAME_BYTES = 1 << 26
-"""Results that are handed to Spark at a time, about."""
-
-_kept: dict[tuple[str, int], tuple[Resident, float]] = {}
-
-
-class StateLog:
-    """The log and the record of a bucket in Spark's state store."""
-
-    def __init__(self, state: MapState) -> None:
-        self._state = state
-
-    def put(self, batch: int, number: int, body: bytes) -> None:
-        self._state.updateValue((batch, number), (body,))
-
-    def get(self, batch: int, number: int) -> bytes | None:
-        held = self._state.getValue((batch, number))
-        return None if held is None else bytes(held[0])
-
-    def drop(self, batch: int, number: int) -> None:
-        self._state.removeKey((batch, number))
-
-    def record(self) -> str | None:
-        """What was committed last."""
-        held = self._state.getValue(_RECORD)
-        return None if held is None else bytes(held[0]).decode()
-
-    def set_record(self, record: str) -> None:
-        self._state.updateValue(_RECORD, (record.encode(),))
 
 
 class BucketOperator(StatefulProcessor):
     """Runs the buckets of one query."""
 
     def __init__(self, spec: Spec) -> None:
-        self._spec = spec
+        self._spec: Spec | None = spec
+        self._packed = b""
+
+    def __getstate__(self) -> bytes:
+        return self._packed or pickle.dumps(self._spec)
+
+    def __setstate__(self, packed: bytes) -> None:
+        self._spec, self._packed = None, packed
+
+    @property
+    def spec(self) -> Spec:
+        """What the buckets run."""
+        if self._spec is None:
+            self._spec = pickle.loads(self._packed)  # noqa: S301 - packed by the driver, within Spark's own pickle
+        return self._spec
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._state = handle.getMapState("bucket", _KEY, _VALUE)
@@ -94,92 +64,12 @@ class BucketOperator(StatefulProcessor):
         rows: Iterator[pd.DataFrame],
         timerValues: TimerValues,  # noqa: N803, ARG002
     ) -> Iterator[pd.DataFrame]:
-        bucket = int(key[0])
-        log = StateLog(self._state)
-        _retire()
-        with lodge(self._spec.identity, bucket) as directory:
-            kept = _kept.pop((self._spec.identity, bucket), None)
-            resident, outcome = attend(
-                self._spec,
-                bucket_keys(self._spec.partitioning.buckets).index(bucket),
-                log.record(),
-                _arriving(rows),
-                log,
-                directory,
-                None if kept is None else kept[0],
-            )
-            log.set_record(outcome.record)
-            if directory is not None:
-                _kept[self._spec.identity, bucket] = resident, time.monotonic()
-        if self._spec.late_directory is not None:
-            query = self._spec.query
-            name = f"{self._spec.identity}-{outcome.batch:012}-{bucket}"
-            write(self._spec.late_directory, query.name, query.aliases, name, outcome.kept_out)
-        yield from _emitted(bucket, outcome)
+        from thalweg.spark.bucket_task import run_bucket
+
+        yield from run_bucket(self.spec, int(key[0]), self._state, rows)
 
     def close(self) -> None:
         """Engines outlive the task."""
+        from thalweg.spark.workers import task_done
+
         task_done()
-
-
-def _retire() -> None:
-    """Let go of engines that nobody has asked for in a while: their query has stopped, or moved away."""
-    now = time.monotonic()
-    for key in [key for key, (_, used) in _kept.items() if now - used > _IDLE_SECONDS]:
-        del _kept[key]
-
-
-def _query_id() -> str | None:
-    """Spark's id of the running query, which its checkpoint keeps."""
-    task = TaskContext.get()
-    return None if task is None else task.getLocalProperty("sql.streaming.queryId")
-
-
-def _arriving(frames: Iterator[pd.DataFrame]) -> Arriving:
-    arriving = Arriving(query_id=_query_id())
-    bodies: list[tuple[int, int, bytes]] = []
-    for frame in frames:
-        for row in frame.itertuples(index=False):
-            if row.command == STARTED:
-                arriving.starts = True
-                continue
-            if row.command is not None:
-                arriving.commands.append(Sent.from_json(row.command))
-                continue
-            if row.body is not None:
-                bodies.append((row.stream, row.place, row.body))
-            if row.rejected is not None:
-                arriving.rejected.append((row.stream, row.rejected))
-            newest = None if row.newest == NEVER else row.newest
-            arriving.news.append((row.stream, newest, row.moment))
-            if row.bad:
-                arriving.bad[row.stream] = arriving.bad.get(row.stream, 0) + row.bad
-    # Spark promises no order of the blobs; tuples of one time count in the order of their tasks.
-    bodies.sort(key=lambda body: body[:2])
-    arriving.bodies = [(stream, body) for stream, _, body in bodies]
-    return arriving
-
-
-def _emitted(bucket: int, outcome: Outcome) -> Iterator[pd.DataFrame]:
-    """Frames of some blobs each, because all blobs of a frame together may not have more than 2 GiB."""
-    numbers = {name: outcome.metrics.get(name, 0) for name in TOTALS}
-    numbers |= {name: outcome.metrics.get("savings", {}).get(name, 0) for name in SAVED}
-    told: dict[str, Any] = {"metrics": json.dumps(outcome.metrics), **numbers}
-    for bodies in _in_frames(outcome.results):
-        others = len(bodies) - 1
-        frame = pd.DataFrame({"bucket": [bucket] * len(bodies), "body": bodies})
-        yield frame.assign(**{name: [value, *[_NOTHING[name]] * others] for name, value in told.items()}).astype(_TYPES)
-        told = _NOTHING
-
-
-def _in_frames(bodies: list[bytes]) -> Iterator[list[bytes | None]]:
-    """At least one frame, of at least one blob, if only of none."""
-    frame: list[bytes | None] = []
-    size = 0
-    for body in bodies:
-        if frame and size + len(body) > _FRAME_BYTES:
-            yield frame
-            frame, size = [], 0
-        frame.append(body)
-        size += len(body)
-    yield frame or [None]

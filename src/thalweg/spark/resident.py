@@ -52,6 +52,7 @@ from thalweg.planning import plan_for
 from thalweg.spark.chunks import Chunk, Chunks, Log, packed_times, plain, times_of
 from thalweg.spark.commands import Command, Sent, for_query, refusal
 from thalweg.spark.compatibility import Description, carried_on, check
+from thalweg.spark.lodging import tell_once
 from thalweg.spark.packing import blob, blobs, unblob, usable
 from thalweg.spark.relations import Relations, rows_of_bucket
 from thalweg.spark.side_output import LATE, NO_TIME, KeptOut
@@ -186,7 +187,10 @@ class Resident:
 
     @staticmethod
     def take_over(spec: Spec, number: int, record: str, directory: Path, kept: Resident | None) -> Resident | None:
-        """The bucket that wrote this record, if its image is in the directory; ``kept`` saves opening another."""
+        """The bucket that wrote this record, if its image is in the directory; ``kept`` saves opening another.
+
+        OSError: its files went away meanwhile; then ``kept`` is ruined.
+        """
         resident = Resident(spec, number)
         resident._recall(record)
         resident._plan = resident._lasting_plan
@@ -194,12 +198,30 @@ class Resident:
             resident._open()
         else:
             resident._bucket = kept._bucket
-        if not read_image(directory, resident.bucket, resident.token):
+        notes = _read_notes(directory)
+        if notes is None or not read_image(directory, resident.bucket, resident._stamp):
             return None
-        resident._recall_notes(json.loads((directory / _NOTES).read_bytes()))
+        resident._recall_notes(notes)
         resident._work = resident.bucket.work
         resident._savings = resident.bucket.savings or Savings()
         return resident
+
+    @property
+    def _stamp(self) -> str:
+        """What an image is known by: also by the run, for options and static relations may change between two."""
+        return f"{self.spec.identity} {self.token}"
+
+    @property
+    def is_imaged(self) -> bool:
+        """Whether the engine's image was written after its last batch."""
+        return self.bucket.image.name is not None
+
+    def leave_image(self, directory: Path) -> None:
+        """Let another process go on from here. OSError: it cannot."""
+        self.bucket.image.name = None
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / _NOTES).write_text(self._notes())
+        write_image(directory, self.bucket, self._stamp)
 
     def _recall(self, record: str) -> None:
         """Know what the record says."""
@@ -535,7 +557,7 @@ class Resident:
         self.token = hashlib.sha256((self.token + json.dumps(content)).encode()).hexdigest()[:32]
         return json.dumps({"token": self.token, **content})
 
-    def notes(self) -> str:
+    def _notes(self) -> str:
         """What the engine has learned, to be kept with its image."""
         return json.dumps(
             {
@@ -590,6 +612,8 @@ def attend(
 ) -> tuple[Resident, Outcome]:
     """Run a batch of a bucket: on the engine as it was committed, or on one built anew.
 
+    An image is a cache. Whatever happens to its files (a full disk, say), the batch goes on without one.
+
     Args:
         spec: what the bucket runs.
         number: the bucket's own.
@@ -600,19 +624,36 @@ def attend(
         kept: the resident that the caller used last, which may be behind, ahead, or ruined.
 
     """
-    if record is None:
-        resident = Resident(spec, number)
-    else:
-        taken = None if directory is None else Resident.take_over(spec, number, record, directory, kept)
-        resident = taken or Resident.rebuild(spec, number, record, log)
+    taken = None
     if directory is not None:
-        mark_dirty(directory)
+        try:
+            taken = None if record is None else Resident.take_over(spec, number, record, directory, kept)
+            mark_dirty(directory)
+        except OSError as error:
+            taken = directory = None
+            _tell(spec, error)
+    resident = Resident(spec, number) if record is None else taken or Resident.rebuild(spec, number, record, log)
     outcome = resident.process(arriving, log)
     if directory is not None:
-        directory.mkdir(parents=True, exist_ok=True)
-        (directory / _NOTES).write_text(resident.notes())
-        write_image(directory, resident.bucket, resident.token)
+        try:
+            resident.leave_image(directory)
+        except OSError as error:
+            _tell(spec, error)
     return resident, outcome
+
+
+def _tell(spec: Spec, error: OSError) -> None:
+    reason = error.strerror or error
+    tell_once(f"query '{spec.query.name}' goes on without an image of its engine, from the log: {reason}")
+
+
+def _read_notes(directory: Path) -> dict[str, Any] | None:
+    """The notes beside an image; None if there are none, or they were cut short."""
+    try:
+        notes: dict[str, Any] = json.loads((directory / _NOTES).read_bytes())
+    except (OSError, ValueError):
+        return None
+    return notes
 
 
 class _Clock:

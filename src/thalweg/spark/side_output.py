@@ -1,12 +1,15 @@
 """Rows that a query kept out, in parquet files for people to look at.
 
-A file is named after the checkpoint, the batch and the bucket that it comes from, so a batch that is run again replaces
-its own files with the same rows.
+A file is named after the checkpoint, the batch and the bucket that it comes from, so a batch that is run again, by the
+same run or after a restart, replaces its own files.
+
+A file is written beside the others, in a directory that readers pass over, and moved when it is whole. What a killed
+task has left there goes when its batch is run again.
 """
 
 from __future__ import annotations
 
-import os
+import secrets
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
@@ -18,6 +21,7 @@ from thalweg.spark.packing import unblob
 
 LATE, NO_TIME = "late", "no event time"
 """Why a row was kept out."""
+_DRAFTS = ".drafts"
 KeptOut = tuple[int, str, bytes]
 """Position of the stream, reason, blob of rows."""
 
@@ -38,7 +42,10 @@ def _file_name(name: str) -> str:
 
 
 def write(directory: Path, query: str, aliases: Sequence[str], name: str, kept: Sequence[KeptOut]) -> None:
-    """Write the rows that a bucket kept out in a batch, to files of this name."""
+    """Write the rows that a bucket kept out in a batch, to files of this name; for a stream without any, there is none.
+
+    (A batch that is run again after a restart may keep out less: the lateness may have changed.)
+    """
     by_stream: dict[int, list[pa.Table]] = {}
     for stream, reason, body in kept:
         table = unblob(body)
@@ -46,9 +53,24 @@ def write(directory: Path, query: str, aliases: Sequence[str], name: str, kept: 
         column = "reason" if "reason" not in table.column_names else "thalweg_reason"
         reasons = pa.array([reason] * table.num_rows, pa.string())
         by_stream.setdefault(stream, []).append(table.append_column(column, reasons))
-    for stream, tables in by_stream.items():
-        folder = place(directory, query, aliases[stream])
-        folder.mkdir(parents=True, exist_ok=True)
-        hidden = folder / f".{name}-{os.getpid()}"
-        pq.write_table(pa.concat_tables(tables), hidden)
-        hidden.replace(folder / f"{name}.parquet")
+    for stream, alias in enumerate(aliases):
+        file = place(directory, query, alias) / f"{name}.parquet"
+        if stream in by_stream:
+            _replace(file, pa.concat_tables(by_stream[stream]))
+        else:
+            file.unlink(missing_ok=True)
+
+
+def _replace(file: Path, table: pa.Table) -> None:
+    drafts = file.parent / _DRAFTS
+    drafts.mkdir(parents=True, exist_ok=True)
+    draft = drafts / f"{file.stem}.{secrets.token_hex(8)}"
+    try:
+        pq.write_table(table, draft)
+        draft.replace(file)
+    except FileNotFoundError:  # another attempt at the batch was first, and has cleared the drafts
+        if not file.exists():
+            raise
+    finally:
+        for left in drafts.glob(f"{file.stem}.*"):
+            left.unlink(missing_ok=True)
