@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -15,10 +17,14 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles
 
 from tests.properties.settings import randomized
 from tests.spark.test_commands import POISON
+from thalweg.cql import Source, bind
 from thalweg.errors import CheckpointError, InputError, OptionError
+from thalweg.plan.partitioning import choose_partitioning
+from thalweg.spark.carriage import Kept, carriage
 from thalweg.spark.command_files import MOST_BYTES, CommandFiles, files_of
 from thalweg.spark.command_source import QUERY, CommandReader, CommandSource, Offset
 from thalweg.spark.commands import STARTED, Command, Sent, for_query
+from thalweg.spark.compatibility import Description, description
 
 END: Command = {"command": "end"}
 ALL = ReadAllAvailable()
@@ -350,12 +356,33 @@ class TestStarts:
         start = reader.initialOffset()
         assert reader.latestOffset(start, ALL) == start
 
-    def test_an_offset_describes_the_query_that_planned_its_batch(self, files: CommandFiles) -> None:
-        reader = CommandReader(files, [], query='{"a": 1}')
-        start = reader.initialOffset()
-        assert start[QUERY] == '{"a": 1}'
-        other = CommandReader(files, [], query='{"a": 2}')
-        end = other.latestOffset(start, ALL)
-        assert end[QUERY] == '{"a": 2}'
-        assert self.told(other, start, end) == []
-        assert other.latestOffset(end, ALL) == end
+    def test_a_query_that_does_not_fit_is_refused_when_a_batch_is_planned(self, files: CommandFiles) -> None:
+        first = CommandReader(files, [], query=json.dumps(described("RANGE 10 SECONDS")))
+        start = first.initialOffset()
+        grown = CommandReader(files, [], query=json.dumps(described("RANGE 11 SECONDS")), name="mine")
+        for refused in (lambda: grown.latestOffset(start, ALL), lambda: grown.partitions(start, start)):
+            with pytest.raises(CheckpointError, match=r"query 'mine' .*the window of a grew"):
+                refused()
+        shrunk = CommandReader(files, [], query=json.dumps(described("RANGE 9 SECONDS")))
+        end = shrunk.latestOffset(start, ALL)
+        assert json.loads(end[QUERY]) == described("RANGE 9 SECONDS")
+        assert self.told(shrunk, start, end) == []
+        assert shrunk.latestOffset(end, ALL) == end
+
+    def test_an_offset_has_the_columns_that_all_runs_have_carried(self, files: CommandFiles) -> None:
+        wide = CommandReader(files, [], query=json.dumps(described("RANGE 10 SECONDS", ["k", "x"])))
+        narrow = CommandReader(files, [], query=json.dumps(described("RANGE 10 SECONDS")))
+        log = [wide.initialOffset()]
+        for reader in (narrow, wide):
+            log.append(reader.latestOffset(log[-1], ALL))
+            assert reader.latestOffset(log[-1], ALL) == log[-1]
+        columns = [set(json.loads(offset[QUERY])["streams"][0]["columns"]) for offset in log]
+        assert columns == [{"ts", "k", "x"}, {"ts", "k"}, {"ts", "k"}]
+
+
+def described(window: str, keep: Sequence[str] = ()) -> Description:
+    schema = pa.schema([("ts", pa.timestamp("us")), ("k", pa.int64()), ("x", pa.int64())])
+    text = "SELECT a.k FROM a [WINDOW], b [NOW] WHERE a.k = b.k".replace("WINDOW", window)
+    query = bind(text, dict.fromkeys("ab", Source(schema, "ts")))[0]
+    kept = {"a": Kept(tuple(keep), required=False)}
+    return description(query, choose_partitioning(query, 1), carriage(query, kept))

@@ -1,12 +1,8 @@
 """The answer of a query, as a DataFrame that looks at a checkpoint before it is started with it.
 
 A checkpoint decides how many buckets there are. It also decides whether the query may go on from it
-(:mod:`thalweg.spark.compatibility`). Both have to be known before the start: Spark asks sources for new rows, and
-writes down under their numbers what there is, before the first batch reaches the operator. By then, a query of other
-streams has put offsets of one stream where another's belong.
-
-So ``start`` asks the checkpoint first. (A DataFrame that is derived from the answer is Spark's own. There the operator
-refuses what does not fit.)
+(:mod:`thalweg.spark.compatibility`). So ``start`` asks the checkpoint first. A DataFrame that is derived from the
+answer is Spark's own: there the stream of commands refuses what does not fit, before Spark writes anything down.
 """
 
 from __future__ import annotations
@@ -23,7 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from thalweg.spark.checkpoint import Checkpoint
-from thalweg.spark.compatibility import BUCKETS, Description, carried_on, check
+from thalweg.spark.compatibility import BUCKETS, Description, check
 
 _LOCATION = "checkpointlocation"
 """Spark's options have no case."""
@@ -83,8 +79,6 @@ class Answer(ClassicDataFrame):
             if known[BUCKETS] != prepared.described[BUCKETS]:
                 prepared = self._prepare(known)
             check(self._query, known, prepared.described, checkpoint.location)
-            if carried_on(known, prepared.described) != prepared.described:
-                prepared = self._prepare(known)
         return prepared.frame
 
 

@@ -37,7 +37,7 @@ from thalweg.spark.carriage import Kept
 from thalweg.spark.columns import kept_columns, source_of
 from thalweg.spark.command_files import files_of
 from thalweg.spark.commands import new_command
-from thalweg.spark.compatibility import BUCKETS, Description, carried_on, description, obstacles
+from thalweg.spark.compatibility import BUCKETS, Description, description
 from thalweg.spark.division import Division, carried_facts, divide
 from thalweg.spark.operator import EMITTED, SAVED, TOTALS, BucketOperator
 from thalweg.spark.packing import (
@@ -211,8 +211,8 @@ class App:
 
         A dictionary per bucket: its number ``bucket``, how many ``changes`` there were, the last of the ``periods``
         (:class:`thalweg.adapt.history.Period`), and of the ``decisions`` (:class:`thalweg.adapt.decision.Decision`),
-        also those to leave the plan as it is, each with what has come of it. It is committed with every batch, so it
-        goes on after a restart. Arguments are those of :meth:`metrics`.
+        also those to leave the plan as it is, each with what has come of it. A restart remembers the first plan
+        and those by command. The others go with the engine. Arguments are those of :meth:`metrics`.
         """
         reports = [progress] if progress is not None else reversed((query or self._only_query()).recentProgress)
         for report in reports:
@@ -260,8 +260,6 @@ class App:
         partitioning = choose_partitioning(query, most_buckets)
         relations = self._relations(division, partitioning)
         described = description(query, partitioning, division.carried, relations, most_buckets)
-        if known is not None and not obstacles(known, described):
-            described = carried_on(known, described)
         keys = bucket_keys(partitioning.buckets)
         sources = sorted(enumerate(query.streams), key=_source_order)
         packed = [
@@ -270,7 +268,9 @@ class App:
             if ref.time is not None
         ]
         tells_starts = options.idle_timeout is not None
-        packed.append(control.commands(self.spark, self._commands, keys, described, tells_starts=tells_starts))
+        packed.append(
+            control.commands(self.spark, self._commands, keys, query.name, described, tells_starts=tells_starts)
+        )
         spec = Spec(
             identity=uuid.uuid4().hex,
             query=division.inside,

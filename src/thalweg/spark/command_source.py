@@ -36,6 +36,7 @@ _NAMED = 3
 
 QUERY = "query"
 """Where an offset has the description of the query, as JSON."""
+_UNKNOWN = "null"
 
 Offset = dict[str, Any]
 
@@ -44,7 +45,7 @@ class CommandSource(DataSource):
     """The source.
 
     Its options: ``directory``; ``before``, names of files as JSON; ``most``, commands of a batch; ``query``, a
-    description as JSON; ``tells_starts``, "true" if buckets are to be told when a run begins.
+    description as JSON; ``name``, the query's; ``tells_starts``, "true" if buckets are to be told when a run begins.
     """
 
     @classmethod
@@ -60,7 +61,8 @@ class CommandSource(DataSource):
             CommandFiles(options["directory"]),
             json.loads(options["before"]),
             int(options["most"]),
-            options.get("query", "null"),
+            options.get("query", _UNKNOWN),
+            options.get("name", "query"),
             tells_starts=options.get("tells_starts") == "true",
         )
 
@@ -80,6 +82,7 @@ class CommandReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         before: the files that were there before the query.
         most: how many a batch may take.
         query: a description of the query, as JSON.
+        name: what the query is called.
         tells_starts: whether the first batch of a run says that it is.
 
     """
@@ -89,12 +92,13 @@ class CommandReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         files: CommandFiles,
         before: Sequence[str],
         most: int = MOST_COMMANDS,
-        query: str = "null",
+        query: str = _UNKNOWN,
+        name: str = "query",
         *,
         tells_starts: bool = False,
     ) -> None:
         self._files, self._before, self._most = files, list(before), most
-        self._query, self._tells_starts = query, tells_starts
+        self._query, self._name, self._tells_starts = query, name, tells_starts
         self._began_at: Offset | None = None
         self._available: list[str] | None = None
         self._seen: list[str] = []
@@ -118,11 +122,26 @@ class CommandReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         taken = [(name, *read) for name in new if (read := self._files.read(name)) is not None]
         told = [("control", "", _passed_over(known))] if start.get("first") and known else []
         begins = self._tells_starts and self._is_first_batch(start)
-        if not taken and not told and not begins and start[QUERY] == self._query:
+        query = self._described(start)
+        if not taken and not told and not begins and start[QUERY] == query:
             return start
         # Names that have left the directory are forgotten.
         kept = [name for name in known if name in present]
-        return _offset([*kept, *(name for name, *_ in taken)], [*told, *taken], self._query, start["starts"] + begins)
+        return _offset([*kept, *(name for name, *_ in taken)], [*told, *taken], query, start["starts"] + begins)
+
+    def _described(self, offset: Offset) -> str:
+        """The description of this query once it has gone on from an offset; an error if it cannot.
+
+        Spark asks before it writes anything down. So a query that does not fit leaves the checkpoint as it was.
+        """
+        known = offset[QUERY]
+        if _UNKNOWN in (known, self._query) or known == self._query:
+            return self._query
+        from thalweg.spark.compatibility import carried_on, check  # which a query that has not changed need not load
+
+        old, new = json.loads(known), json.loads(self._query)
+        check(self._name, old, new)
+        return json.dumps(carried_on(old, new))
 
     def _is_first_batch(self, start: Offset) -> bool:
         """Whether the batch from here on is the first one that is planned in this run; one that is run again is not."""
@@ -131,6 +150,7 @@ class CommandReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start == self._began_at
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        self._described(end)  # the batch may have been planned by another query, and is run again by this one
         if start == end:
             return []
         sent = [Sent(place, *each) for place, each in enumerate(_decoded(end, "commands"))]

@@ -22,13 +22,15 @@ def commands(
     spark: SparkSession,
     files: CommandFiles,
     bucket_keys: tuple[int, ...],
+    name: str,
     described: Description,
     *,
     tells_starts: bool,
 ) -> DataFrame:
     """The commands that are sent from now on as packed rows, each for every bucket.
 
-    ``described``: what a checkpoint remembers of the query. ``tells_starts``: see :class:`CommandSource`.
+    ``name`` is the query's, ``described`` what a checkpoint remembers of it. ``tells_starts``: see
+    :class:`CommandSource`.
     """
     files.prepare()
     source = (
@@ -37,6 +39,7 @@ def commands(
         .option("before", json.dumps(files.names()))
         .option("most", MOST_COMMANDS)
         .option(QUERY, json.dumps(described))
+        .option("name", name)
         .option("tells_starts", tells_starts)
         .load()
     )
