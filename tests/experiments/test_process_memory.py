@@ -50,7 +50,7 @@ def test_the_most_that_was_seen_stays(tmp_path: Path) -> None:
 
 
 def test_a_process_below_is_watched_while_it_runs() -> None:
-    hold = "held = bytearray(range(256)) * (1 << 18); import time; time.sleep(1)"
+    hold = "held = bytearray(range(256)) * (1 << 18); import time; time.sleep(3)"
     with watched() as before:
         pass
     with watched() as peaks:

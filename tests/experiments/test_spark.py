@@ -21,7 +21,7 @@ from thalweg.experiments.experiment import Document
 from thalweg.experiments.micro_batches import Extra, Files, Run, Trigger, window_first
 from thalweg.experiments.peers import mjoin
 from thalweg.experiments.process_memory import Peaks
-from thalweg.experiments.spark import comparison, growth, restarts
+from thalweg.experiments.spark import comparison, growth, processes, restarts
 from thalweg.experiments.spark.contenders import DEFAULT_STORE, EVERYONE, FLOOR, ROCKSDB_2, ROCKSDB_4, SPARKS, THALWEG
 from thalweg.experiments.spark.processes import Ask, Job, Outcome, in_own_process
 from thalweg.experiments.spark.sizes import SIZES, Bars, Counts, Load, Payload, Sizes
@@ -64,7 +64,7 @@ class Pretended:
     def __call__(self, name: str, jobs: Sequence[Job]) -> Outcome:
         self.asked.append((name, list(jobs)))
         runs = tuple(self._run(name, job) for job in jobs)
-        return Outcome(runs, Peaks(3000, 2000, 1000 if name in (FLOOR, THALWEG) else None), {"java": "17"})
+        return Outcome(runs, Peaks(3 << 30, 2 << 30, 1 << 30 if name in (FLOOR, THALWEG) else None), {"java": "17"})
 
     def _run(self, name: str, job: Job) -> Run:
         files = job.files
@@ -192,10 +192,17 @@ def test_the_time_of_a_trigger_is_accounted_for(document: Document) -> None:
         assert row["state_bytes"] > 0
 
 
-def test_memory_is_that_of_a_contender_alone(document: Document) -> None:
-    if document["machine"]["java"] != "17":  # of a real run
-        for row in part(document, "the workload"):
-            assert 100 << 20 < row["peak_jvm_bytes"] < row["peak_bytes"] < 8 << 30
+def test_the_memory_of_java_is_a_part_of_all(document: Document) -> None:
+    for row in part(document, "the workload"):
+        assert 100 << 20 < row["peak_jvm_bytes"] < row["peak_bytes"] < 8 << 30
+
+
+@pytest.mark.parametrize(("gibibytes", "heap"), [(64, 6144), (24, 6144), (16, 4096)])
+def test_the_heap_is_six_gibibytes_or_a_quarter_of_the_machine(
+    gibibytes: int, heap: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes.machine, "memory", lambda: gibibytes << 30)
+    assert processes.heap_mib() == heap
 
 
 def test_restarts_rebuild_every_bucket_once_and_say_what_windows_held(document: Document) -> None:

@@ -22,7 +22,7 @@ def describe() -> dict[str, Value]:
     return {
         "cores": cores(),
         "cpu": _processor(),
-        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / _GIBIBYTE, 1),
+        "memory_gib": round(memory() / _GIBIBYTE, 1),
         "python": platform.python_version(),
         **{library: version(library) for library in _LIBRARIES},
     }
@@ -31,6 +31,11 @@ def describe() -> dict[str, Value]:
 def cores() -> int:
     """The cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def memory() -> int:
+    """The bytes of memory that this machine has."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _processor() -> str:

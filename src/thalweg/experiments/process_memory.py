@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _PROC = Path("/proc")
-_INTERVAL_SECONDS = 0.25
-"""Short against a trigger that fills memory, and long against the milliseconds that a look takes."""
+_INTERVAL_SECONDS = 1.0
+"""A look takes some milliseconds of processor time, which those who are watched need themselves. The system keeps the
+peaks of single processes, so only the peak of all together may be missed in between."""
 _WORKER = b"pyspark.daemon"
 """In the command of Spark's Python workers and of the process that they are forks of."""
 

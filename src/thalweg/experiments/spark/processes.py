@@ -122,8 +122,7 @@ def perform(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 def heap_mib() -> int:
     """The heap of everyone's Java: 6 GiB, or a quarter of a machine that has less than 24."""
-    total = machine.describe()["memory_gib"]
-    return min(_MOST_HEAP_MIB, int(float(total or 0) * 1024 / 4)) or 1024
+    return min(_MOST_HEAP_MIB, machine.memory() // 4 // (1 << 20))
 
 
 def _forget(spark: SparkSession) -> None:
