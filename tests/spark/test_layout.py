@@ -95,13 +95,13 @@ def test_how_files_are_written_depends_on_the_place_of_the_checkpoint(
     seen: list[str | None] = []
 
     def start(*_: Any, **__: Any) -> None:
-        seen.append(app.spark.conf.get(answer._FILE_MANAGER, None))
+        seen.append(app.spark.conf.get(answer.FILE_MANAGER, None))
 
     monkeypatch.setattr(DataStreamWriter, "start", start)
     monkeypatch.setattr(Checkpoint, "is_local", is_local)
     app.sql(CQL).writeStream.option("checkpointLocation", str(tmp_path / "c")).start()
-    assert seen == [answer._LOCAL_FILES if is_local else None]
-    assert app.spark.conf.get(answer._FILE_MANAGER, None) is None
+    assert seen == [answer.LOCAL_FILES if is_local else None]
+    assert app.spark.conf.get(answer.FILE_MANAGER, None) is None
 
 
 def test_where_a_checkpoint_is(spark: SparkSession, tmp_path: Path) -> None:

@@ -38,8 +38,8 @@ _STEPS = (
 )
 """The methods by which a writer is told what to do."""
 
-_FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
-_LOCAL_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+LOCAL_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 """For checkpoints on a local disk. The usual one runs several programs, not two, for every file that it creates there.
 That is a third of the fixed cost of a micro-batch. On other file systems, renaming a file may not be one step, and the
 usual one knows better."""
@@ -150,11 +150,11 @@ for _step in _STEPS:
 @contextmanager
 def _file_manager(spark: SparkSession, *, is_local: bool) -> Iterator[None]:
     """Let a query that is started meanwhile write its checkpoint in the way that suits the place."""
-    if not is_local or spark.conf.get(_FILE_MANAGER, None) is not None:
+    if not is_local or spark.conf.get(FILE_MANAGER, None) is not None:
         yield
         return
-    spark.conf.set(_FILE_MANAGER, _LOCAL_FILES)
+    spark.conf.set(FILE_MANAGER, LOCAL_FILES)
     try:
         yield
     finally:
-        spark.conf.unset(_FILE_MANAGER)
+        spark.conf.unset(FILE_MANAGER)

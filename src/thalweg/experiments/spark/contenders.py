@@ -12,6 +12,7 @@ from thalweg.experiments import machine
 from thalweg.experiments.micro_batches import Files, Metrics, no_metrics
 from thalweg.experiments.peers import spark_chain, spark_floor
 from thalweg.options import Options
+from thalweg.spark.answer import FILE_MANAGER, LOCAL_FILES
 from thalweg.spark.app import App
 
 FLOOR = "the floor: scan, shuffle, Python"
@@ -74,17 +75,18 @@ def _floor(spark: SparkSession, task: Task) -> Query:
     return spark_floor.floor(frames, spark.sparkContext.defaultParallelism), no_metrics
 
 
-_PARTITIONS = {"spark.sql.shuffle.partitions": str(machine.cores())}
-"""One partition of state, and one task, for each core."""
+_ALIKE = {"spark.sql.shuffle.partitions": str(machine.cores()), FILE_MANAGER: LOCAL_FILES}
+"""What Thalweg does by itself: one partition of state, and one task, for each core, and the fast way to write a
+checkpoint to a local disk."""
 
 EVERYONE: dict[str, Contender] = {
     contender.name: contender
     for contender in (
-        Contender(FLOOR, _PARTITIONS | spark_floor.SETTINGS, _floor, joins=False),
+        Contender(FLOOR, _ALIKE | spark_floor.SETTINGS, _floor, joins=False),
         Contender(THALWEG, {}, _thalweg),
-        Contender(DEFAULT_STORE, _PARTITIONS | spark_chain.DEFAULT_STORE, _chained),
-        Contender(ROCKSDB_2, _PARTITIONS | spark_chain.ROCKSDB_FORMAT_2, _chained),
-        Contender(ROCKSDB_4, _PARTITIONS | spark_chain.ROCKSDB_FORMAT_4, _chained),
+        Contender(DEFAULT_STORE, _ALIKE | spark_chain.DEFAULT_STORE, _chained),
+        Contender(ROCKSDB_2, _ALIKE | spark_chain.ROCKSDB_FORMAT_2, _chained),
+        Contender(ROCKSDB_4, _ALIKE | spark_chain.ROCKSDB_FORMAT_4, _chained),
     )
 }
 """All contenders by name, in the order in which they run."""
