@@ -17,17 +17,23 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import traceback
+from importlib import import_module
 from pathlib import Path
 
 from pyspark import daemon
 
+_NEEDED = ("pyspark.worker", "thalweg.spark.bucket_task", "thalweg.spark.packing")
 _KNOWN_THREADS = {"jemalloc_bg_thd"}
 
 
 def load() -> None:
     """Load libraries and kernels; an error if that has started threads that a fork would not copy."""
-    import pyspark.worker  # noqa: F401 - for the workers
-
+    os.environ.setdefault(
+        "OPENBLAS_NUM_THREADS", "1"
+    )  # numpy would start threads for linear algebra, which we have not
+    for module in _NEEDED:
+        import_module(module)
     from thalweg.engine.compilation import load_kernels
 
     load_kernels()
@@ -46,6 +52,16 @@ def _other_threads() -> list[str]:
     return [name for name in names if name not in _KNOWN_THREADS]
 
 
-if __name__ == "__main__":
-    load()
+def main() -> None:
+    """Load, and fork workers; if loading fails, become Spark's own daemon, whose workers load for themselves."""
+    try:
+        load()
+    except Exception:
+        traceback.print_exc()
+        print("thalweg: workers could not be loaded in advance and load for themselves", file=sys.stderr, flush=True)
+        os.execv(sys.executable, [sys.executable, "-m", daemon.__name__, *sys.argv[1:]])  # noqa: S606 - Spark's own
     daemon.manager()
+
+
+if __name__ == "__main__":
+    main()
