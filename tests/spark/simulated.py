@@ -25,6 +25,7 @@ from thalweg.engine.observations import Work
 from thalweg.options import Adaptivity, Feedback, Migration, Production, States
 from thalweg.plan.partitioning import Coordinate, Partitioning
 from thalweg.spark.carriage import Kept, carriage, narrowed
+from thalweg.spark.chunks import _PIECES
 from thalweg.spark.commands import Sent
 from thalweg.spark.compatibility import description
 from thalweg.spark.packing import MOMENT, PARTITION, Packer, T, hash_column, time_column, unblob, unbundle
@@ -65,6 +66,11 @@ class SimulatedBucket:
     def values(self) -> set[tuple[int, int]]:
         """The keys of what is in the log: batch and number."""
         return set(self._log.held)
+
+    @property
+    def homes(self) -> set[int]:
+        """The streams by whose numbers bundles are put into the log."""
+        return {number // _PIECES for _, number in self.values}
 
     @property
     def chunks(self) -> int:
