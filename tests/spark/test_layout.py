@@ -12,9 +12,8 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tests.spark.runs import FileRun, cut, write_stream
 from thalweg.errors import CheckpointError
-from thalweg.spark import answer
 from thalweg.spark.buckets import bucket_keys, default_buckets, default_partitions, spark_hash
-from thalweg.spark.checkpoint import Checkpoint
+from thalweg.spark.checkpoint import FILE_MANAGER, LOCAL_FILES, Checkpoint, choose_file_manager
 
 CQL = "SELECT a.v AS x, b.v AS y FROM a, b WHERE a.k = b.k WINDOW RANGE 100 MICROSECONDS"
 ROWS = 400
@@ -87,21 +86,34 @@ def contents(directory: Path) -> dict[str, bytes]:
     return {str(file): file.read_bytes() for file in directory.rglob("*") if file.is_file()}
 
 
+def test_how_files_are_written_depends_on_the_place_of_the_checkpoint(spark: SparkSession) -> None:
+    ours, users = spark.newSession(), spark.newSession()
+    users.conf.unset(FILE_MANAGER)
+    choose_file_manager([ours, users], is_local=True)
+    assert [session.conf.get(FILE_MANAGER, None) for session in (ours, users)] == [LOCAL_FILES, None]
+    users.conf.set(FILE_MANAGER, LOCAL_FILES)
+    choose_file_manager([ours, users], is_local=False)
+    assert [session.conf.get(FILE_MANAGER, None) for session in (ours, users)] == [None, None]
+    ours.conf.set(FILE_MANAGER, "mine")
+    for is_local in (True, False):
+        choose_file_manager([ours], is_local=is_local)
+        assert ours.conf.get(FILE_MANAGER) == "mine"
+
+
 @pytest.mark.parametrize("is_local", [True, False])
-def test_how_files_are_written_depends_on_the_place_of_the_checkpoint(
+def test_a_start_chooses_how_files_are_written(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_local: bool
 ) -> None:
-    app = running(spark, tmp_path).app()
+    app = running(spark.newSession(), tmp_path).app()
     seen: list[str | None] = []
 
     def start(*_: Any, **__: Any) -> None:
-        seen.append(app.spark.conf.get(answer.FILE_MANAGER, None))
+        seen.append(app.spark.conf.get(FILE_MANAGER, None))
 
     monkeypatch.setattr(DataStreamWriter, "start", start)
     monkeypatch.setattr(Checkpoint, "is_local", is_local)
     app.sql(CQL).writeStream.option("checkpointLocation", str(tmp_path / "c")).start()
-    assert seen == [answer.LOCAL_FILES if is_local else None]
-    assert app.spark.conf.get(answer.FILE_MANAGER, None) is None
+    assert seen == [LOCAL_FILES if is_local else None]
 
 
 def test_where_a_checkpoint_is(spark: SparkSession, tmp_path: Path) -> None:

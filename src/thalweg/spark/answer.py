@@ -7,8 +7,7 @@ answer is Spark's own: there the stream of commands refuses what does not fit, b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from inspect import signature
 from typing import Any
@@ -18,7 +17,7 @@ from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from thalweg.spark.checkpoint import Checkpoint
+from thalweg.spark.checkpoint import Checkpoint, choose_file_manager
 from thalweg.spark.compatibility import BUCKETS, Description, check
 
 _LOCATION = "checkpointlocation"
@@ -38,12 +37,6 @@ _STEPS = (
 )
 """The methods by which a writer is told what to do."""
 
-FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
-LOCAL_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-"""For checkpoints on a local disk. The usual one runs several programs, not two, for every file that it creates there.
-That is a third of the fixed cost of a micro-batch. On other file systems, renaming a file may not be one step, and the
-usual one knows better."""
-
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
@@ -59,11 +52,17 @@ class Answer(ClassicDataFrame):
     Args:
         query: the query's name.
         prepare: makes the query, to go on from a checkpoint of this description, or to begin.
+        sessions: those that the streams were opened in.
 
     """
 
-    def __init__(self, query: str, prepare: Callable[[Description | None], Prepared]) -> None:
-        self._query, self._prepare = query, prepare
+    def __init__(
+        self,
+        query: str,
+        prepare: Callable[[Description | None], Prepared],
+        sessions: Sequence[SparkSession] = (),
+    ) -> None:
+        self._query, self._prepare, self.sessions = query, prepare, sessions
         self._prepared = prepare(None)
         super().__init__(self._prepared.frame._jdf, self._prepared.frame.sparkSession)
 
@@ -111,8 +110,8 @@ class _Writer(DataStreamWriter):
         writer = DataStreamWriter(self._answer.fitting(checkpoint))
         for step, arguments, named in self._told:
             getattr(writer, step)(*arguments, **named)
-        with _file_manager(self._spark, is_local=checkpoint.is_local):
-            return start(writer, *args, **options)
+        choose_file_manager((self._spark, *self._answer.sessions), is_local=checkpoint.is_local)
+        return start(writer, *args, **options)
 
     def _note(self, options: dict[str, Any]) -> None:
         for key, value in options.items():
@@ -145,16 +144,3 @@ def _remembered(step: str) -> Callable[..., DataStreamWriter]:
 
 for _step in _STEPS:
     setattr(_Writer, _step, _remembered(_step))
-
-
-@contextmanager
-def _file_manager(spark: SparkSession, *, is_local: bool) -> Iterator[None]:
-    """Let a query that is started meanwhile write its checkpoint in the way that suits the place."""
-    if not is_local or spark.conf.get(FILE_MANAGER, None) is not None:
-        yield
-        return
-    spark.conf.set(FILE_MANAGER, LOCAL_FILES)
-    try:
-        yield
-    finally:
-        spark.conf.unset(FILE_MANAGER)

@@ -78,6 +78,7 @@ class _Stream:
     source: language.Source
     lateness: str | None
     kept: Kept
+    session: SparkSession
 
     @property
     def schema(self) -> pa.Schema:
@@ -136,7 +137,7 @@ class App:
         if time is not None and time in source.unusable:
             raise InputError(f"the event time '{time}' of stream '{name}' {source.unusable[time]}.")
         kept = kept_columns(name, source, keep)
-        self._streams[name] = _Stream(_moved(df, self.spark), source, lateness, kept)
+        self._streams[name] = _Stream(_moved(df, self.spark), source, lateness, kept, df.sparkSession)
         return self
 
     def sql(self, cql: str, options: Options | Mapping[str, Any] | None = None) -> DataFrame:
@@ -251,7 +252,8 @@ class App:
 
     def _run(self, query: Query, options: Options) -> DataFrame:
         plan_for(query, Statistics.default(query), options.plan, options.states)  # what is wrong with it is said now
-        return Answer(query.name, lambda known: self._prepared(query, options, known))
+        sessions = [self._streams[ref.stream].session for ref in query.streams if not ref.is_static]
+        return Answer(query.name, lambda known: self._prepared(query, options, known), sessions)
 
     def _prepared(self, query: Query, options: Options, known: Description | None) -> Prepared:
         """The query as one stateful operator, to go on from a checkpoint of this description, or to begin."""

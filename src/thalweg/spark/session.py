@@ -14,6 +14,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from thalweg.errors import OptionError
+from thalweg.spark.checkpoint import FILE_MANAGER, LOCAL_FILES
 from thalweg.spark.java import use_java
 
 Setting = str | int | float | bool
@@ -64,6 +65,8 @@ def _settings(cores: int | None, scratch: Path) -> dict[str, str]:
         "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        # A checkpoint that is not on a local disk turns this off again.
+        FILE_MANAGER: LOCAL_FILES,
         # Talk to Python workers goes back and forth many times in a micro-batch; this way is shorter.
         "spark.python.unix.domain.socket.enabled": "true",
         # Workers begin with libraries and kernels loaded.

@@ -22,7 +22,6 @@ from thalweg.experiments import machine
 from thalweg.experiments.micro_batches import Files, Metrics, no_metrics
 from thalweg.experiments.peers import spark_chain, spark_floor
 from thalweg.options import Options
-from thalweg.spark.answer import FILE_MANAGER, LOCAL_FILES
 from thalweg.spark.app import App
 
 FLOOR = "the floor: scan, shuffle, Python"
@@ -85,9 +84,9 @@ def _floor(spark: SparkSession, task: Task) -> Query:
     return spark_floor.floor(frames, spark.sparkContext.defaultParallelism), no_metrics
 
 
-_ALIKE = {"spark.sql.shuffle.partitions": str(machine.cores()), FILE_MANAGER: LOCAL_FILES}
-"""What Thalweg does by itself: one partition of state, and one task, for each core, and the fast way to write a
-checkpoint to a local disk."""
+_ALIKE = {"spark.sql.shuffle.partitions": str(machine.cores())}
+"""One partition of state, and one task, for each core, as Thalweg has it. The session itself is everyone's: it has the
+fast way to write a checkpoint to a local disk."""
 
 EVERYONE: dict[str, Contender] = {
     contender.name: contender
