@@ -64,6 +64,13 @@ def mark_dirty(directory: Path) -> None:
     (directory / _STAMP).unlink(missing_ok=True)
 
 
+def live_in(directory: Path, bucket: Bucket) -> None:
+    """Let a new bucket have its memory in files of the directory from the beginning. That is no image yet."""
+    directory = directory.absolute()
+    directory.mkdir(parents=True, exist_ok=True)
+    Snapshot(directory, bucket)
+
+
 def write_image(directory: Path, bucket: Bucket, stamp: str) -> None:
     """Make the directory an image of the bucket, known by ``stamp``.
 

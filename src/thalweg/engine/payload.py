@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import ClassVar, Protocol
 
@@ -126,7 +125,7 @@ class Payload:
             return rows
         first, self._next = int(rows[0]), int(rows[-1]) + 1
         if len(self._schema):
-            new = self._needed(table)
+            new = self._needed(table).combine_chunks()
             if self._next - first != count:
                 new = new.append_column(_NUMBER, pa.array(rows))
             self._place([*self._chunks, _Chunk(first, self._next, count, new)])
@@ -135,19 +134,21 @@ class Payload:
 
     def load(self, tables: Sequence[pa.Table]) -> list[Int64s]:
         """Keep rows in the pieces in which they were kept before: nothing is copied."""
-        ends = np.cumsum([0, *(table.num_rows for table in tables)]).tolist()
-        spans = list(pairwise(ends))
-        if len(self._schema):
-            pieces = zip(spans, tables, strict=True)
-            filled = [
-                _Chunk(first, end, end - first, self._needed(table)) for (first, end), table in pieces if first < end
-            ]
-            self._place(filled)
-        self._next = ends[-1]
-        return [np.arange(first, end) for first, end in spans]
+        numbers = []
+        filled: list[_Chunk] = []
+        for table in tables:
+            start = self._next
+            if len(self._schema):
+                for piece in self._needed(table).to_batches():
+                    first, self._next = self._next, self._next + piece.num_rows
+                    filled.append(_Chunk(first, self._next, piece.num_rows, pa.Table.from_batches([piece])))
+            self._next = start + table.num_rows
+            numbers.append(np.arange(start, self._next))
+        self._place(filled)
+        return numbers
 
     def _needed(self, table: pa.Table) -> pa.Table:
-        return _decoded(table.select(self._schema.names)).combine_chunks()
+        return _decoded(table.select(self._schema.names))
 
     def is_due(self, held: int) -> bool:
         """Whether a good part of what is kept may be done with, if ``held`` rows are needed."""

@@ -527,6 +527,8 @@ def _own_session(spark: SparkSession) -> SparkSession:
         # Every attempt at a batch has state files of its own, and the commit says which of them count.
         "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH_ROWS),
+        # With this, workers that pack and workers that join would be told apart, and each kind started by itself.
+        "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
         # Expressions mean the same as in process: times in UTC, and what cannot be computed is NULL.
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.ansi.enabled": "false",

@@ -33,7 +33,7 @@ from thalweg.adapt.monitor import LOOK_ROWS, Monitor
 from thalweg.cql.query import Query
 from thalweg.engine.batch import Batch
 from thalweg.engine.bucket import Bucket, open_bucket
-from thalweg.engine.image import mark_dirty, read_image, write_image
+from thalweg.engine.image import live_in, mark_dirty, read_image, write_image
 from thalweg.engine.instants import FOREVER, NEVER
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.observations import Work
@@ -162,13 +162,21 @@ class Resident:
     # -- Coming to life -------------------------------------------------------------------
 
     @staticmethod
-    def rebuild(spec: Spec, number: int, record: str, log: Log) -> Resident:
-        """The bucket that wrote this record, from its log."""
+    def rebuild(spec: Spec, number: int, record: str, log: Log, directory: Path | None = None) -> Resident:
+        """The bucket that wrote this record, from its log; its memory in the directory, if there is one.
+
+        So what is large is filled once, and not moved into files afterwards.
+        """
         started = time.perf_counter()
         resident = Resident(spec, number)
         resident._recall(record)
         resident._plan = resident._lasting_plan
         resident._open()
+        if directory is not None:
+            try:
+                live_in(directory, resident.bucket)
+            except OSError as error:
+                _tell(spec, error)
         relations = resident._relations()
         if not resident._load(log, relations):
             resident._begin_with(relations)
@@ -632,7 +640,10 @@ def attend(
         except OSError as error:
             taken = directory = None
             _tell(spec, error)
-    resident = Resident(spec, number) if record is None else taken or Resident.rebuild(spec, number, record, log)
+    if record is None:
+        resident = Resident(spec, number)
+    else:
+        resident = taken or Resident.rebuild(spec, number, record, log, directory)
     outcome = resident.process(arriving, log)
     if directory is not None:
         try:
