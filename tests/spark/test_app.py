@@ -82,6 +82,22 @@ def test_expressions_run_in_spark_sql(spark: SparkSession, tmp_path: Path) -> No
     assert sorted(map(tuple, rows)) == sorted([(20, "V0"), (20, "V1"), (30, "V0"), (30, "V1")])
 
 
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("SELECT 1 AS one FROM a [NOW]", 12),
+        ("SELECT 'hit' AS v FROM a [RANGE 5 SECONDS], b [RANGE 5 SECONDS] WHERE a.k = b.k", 18),
+        ("SELECT DSTREAM 'gone' AS v FROM a [RANGE 5 SECONDS], b [RANGE 5 SECONDS] WHERE a.k = b.k", 18),
+    ],
+)
+def test_results_that_read_no_column_are_counted(spark: SparkSession, tmp_path: Path, text: str, rows: int) -> None:
+    two_streams(tmp_path)
+    running = FileRun(spark, tmp_path, text)
+    running.run()
+    running.end()
+    assert spark.read.parquet(str(tmp_path / "out")).count() == rows
+
+
 def test_metrics_tell_what_a_batch_did(spark: SparkSession, tmp_path: Path) -> None:
     two_streams(tmp_path)
     batches = FileRun(spark, tmp_path, JOIN).run({"buckets": 2})

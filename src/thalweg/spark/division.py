@@ -103,7 +103,8 @@ def _divide_join(query: Query, keep: Mapping[str, Kept] | None) -> Division:
             if selection is not None:  # it still counts in the window
                 selection = column(s, selection, "__s", pa.bool_())
         refs.append(replace(ref, selection=selection))
-    read = columns_of([*(p.expression for p in query.select), *query.residual])
+    # Results that nothing is read of are gathered by their times: rows without columns could not be counted.
+    read = columns_of([*(p.expression for p in query.select), *query.residual]) or [TIME]
     names = physical_names(query) | {TIME: "__time"}
     inside = replace(
         query,
