@@ -25,7 +25,7 @@ from tests.spark.jobs import (
     start,
 )
 
-KILLS = int(os.environ.get("THALWEG_KILLS", "5"))
+KILLS = int(os.environ.get("THALWEG_KILLS", "3"))
 WORKER_KILLS = int(os.environ.get("THALWEG_KILLS", "2"))
 """Of each kind; with two queries whose drivers are killed, twice as many drivers."""
 

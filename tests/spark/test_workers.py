@@ -99,3 +99,12 @@ daemon.main()
     assert "no kernels here" in done.stderr
     assert "load for themselves" in done.stderr
     assert 'assert "PYTHON_WORKER_FACTORY_SOCK_DIR" in os.environ' in done.stderr  # Spark's daemon has begun
+
+
+def test_workers_are_started_early_once(monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> None:
+    started: list[SparkSession] = []
+    monkeypatch.setattr(workers, "_start", started.append)
+    monkeypatch.setattr(workers, "_started", set())
+    for _ in range(2):
+        workers.start_early(spark)
+    assert started == [spark]

@@ -23,6 +23,8 @@ _LOADED_AFTER = 2
 """Tasks of ours after which a worker has loaded what it needs: the second one takes over what the first has left."""
 
 _tasks = 0
+_started: set[str] = set()
+"""The Sparks whose workers were started early."""
 
 
 def task_done() -> None:
@@ -37,9 +39,13 @@ def task_done() -> None:
 def start_early(spark: SparkSession) -> None:
     """Have Spark start its Python workers now, while the query is still being put together.
 
-    The job that does it has nothing to compute. If it fails (the session ends meanwhile, say), workers start
-    when they are needed.
+    The job that does it has nothing to compute, and runs once in a Spark. If it fails (the session ends meanwhile,
+    say), workers start when they are needed.
     """
+    application = str(spark.sparkContext.applicationId)
+    if application in _started:
+        return
+    _started.add(application)
     threading.Thread(target=_start, args=(spark,), name="thalweg-start-workers", daemon=True).start()
 
 
