@@ -6,6 +6,7 @@ import gc
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -105,6 +106,9 @@ def test_workers_are_started_early_once(monkeypatch: pytest.MonkeyPatch, spark: 
     started: list[SparkSession] = []
     monkeypatch.setattr(workers, "_start", started.append)
     monkeypatch.setattr(workers, "_started", set())
+    before = set(threading.enumerate())
     for _ in range(2):
         workers.start_early(spark)
+    for thread in set(threading.enumerate()) - before:
+        thread.join(60)
     assert started == [spark]
