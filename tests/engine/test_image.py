@@ -628,9 +628,12 @@ def test_values_are_found_across_chunks_of_every_size_and_type(
     payload = Payload(WIDE, WIDE.names)
     held: dict[str, list[Any]] = {name: [] for name in WIDE.names}
     needed: list[int] = []
+    count = 0
     for _ in range(60):
-        table = wide(payload.next_row, rng.choice([0, 1, 3, 10, 100]))
-        assert payload.append(table).tolist() == list(range(payload.next_row - len(table), payload.next_row))
+        table = wide(count, rng.choice([0, 1, 3, 10, 100]))
+        new = range(count, count + len(table))
+        count += len(table)
+        assert payload.append(table).tolist() == list(new)
         for name in WIDE.names:
             held[name] += table.column(name).to_pylist()
         if mapped:
@@ -638,9 +641,9 @@ def test_values_are_found_across_chunks_of_every_size_and_type(
             taker = Payload(WIDE, WIDE.names)
             Restoration(tmp_path, snapshot(tmp_path, payload), taker).apply()
             payload = taker
-        needed += range(payload.next_row - len(table), payload.next_row)
+        needed += new
         survival = rng.choice([1, 1, 0.9, 0.1])
-        needed = [row for row in needed if row > payload.next_row - 400 and rng.random() < survival]
+        needed = [row for row in needed if row > count - 400 and rng.random() < survival]
         payload.retain(np.array(rng.sample(needed, len(needed)), np.int64))
         wanted = np.array(rng.choices(needed, k=rng.choice([0, 1, 60])) if needed else [], np.int64)
         for name in WIDE.names:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
-from thalweg.experiments.process_memory import Peaks, look, watched
+from thalweg.experiments.process_memory import Peaks, look
 
 KIB = 1024
 JAVA, DAEMON = b"/opt/java/bin/java\0-Xmx6g\0", b"python\0-m\0pyspark.daemon\0pyspark.worker\0"
@@ -50,12 +51,18 @@ def test_the_most_that_was_seen_stays(tmp_path: Path) -> None:
 
 
 def test_a_process_below_is_watched_while_it_runs() -> None:
-    hold = "held = bytearray(range(256)) * (1 << 18); import time; time.sleep(3)"
-    with watched() as before:
-        pass
-    with watched() as peaks:
-        subprocess.run([sys.executable, "-c", hold], check=True)
-    assert before.tree is not None
-    assert peaks.tree is not None
-    assert peaks.tree - before.tree > 60 << 20
-    assert peaks.jvm is None
+    """In a process that has no others below it, as this one may have."""
+    program = """
+import json, subprocess, sys
+from thalweg.experiments.process_memory import watched
+hold = "held = bytearray(range(256)) * (1 << 18); import time; time.sleep(3)"
+with watched() as before:
+    pass
+with watched() as peaks:
+    subprocess.run([sys.executable, "-c", hold], check=True)
+print(json.dumps([before.tree, peaks.tree, peaks.jvm]))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    before, peak, jvm = json.loads(done.stdout)
+    assert peak - before > 60 << 20
+    assert jvm is None

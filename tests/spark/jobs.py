@@ -86,8 +86,8 @@ def processes_of(job: subprocess.Popen[bytes]) -> list[int]:
 
 
 def is_worker(pid: int) -> bool:
-    """Whether a process is a Python worker of Spark: its parent runs the same command."""
-    return command(pid) == command(parent(pid)) and "spark.daemon" in command(pid)
+    """Whether a process is a Python worker of Spark: its parent, the daemon, runs the same command."""
+    return command(pid) == command(parent(pid)) and "pyspark.worker" in command(pid)
 
 
 def command(pid: int) -> str:

@@ -60,7 +60,7 @@ def test_no_blob_is_large_and_their_places_order_the_rows(monkeypatch: pytest.Mo
 
 
 def test_results_go_to_spark_in_frames_that_are_not_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("thalweg.spark.operator._FRAME_BYTES", 10)
+    monkeypatch.setattr("thalweg.spark.bucket_task._FRAME_BYTES", 10)
     outcome = Outcome(batch=0, results=[b"x" * 6, b"y" * 4, b"z" * 20, b"w"], kept_out=[], record="", metrics={"a": 1})
     frames = [frame["body"].tolist() for frame in _emitted(7, outcome)]
     assert frames == [[b"x" * 6, b"y" * 4], [b"z" * 20], [b"w"]]

@@ -8,13 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr, spark_partition_id
 
 import thalweg
 from tests.spark.runs import FileRun, cut, write_stream
-from thalweg.errors import BindError, InputError
+from thalweg.errors import BindError, CheckpointError, InputError
+from thalweg.plan.partitioning import choose_partitioning
 from thalweg.spark.packing import unblob
 
 SECOND = 1_000_000
@@ -58,11 +58,11 @@ def test_the_select_list_may_change_to_columns_that_every_run_carried(spark: Spa
     feed(tmp_path, 1)
     run("a.c1", ["c2"])
     feed(tmp_path, 2)
-    with pytest.raises(StreamingQueryException, match=r"needs the column 'c3' of stream 'a'.*keep=\['c3'\]"):
+    with pytest.raises(CheckpointError, match=r"needs the column 'c3' of stream 'a'.*keep=\['c3'\]"):
         run("a.c3")
     run("a.c2")
     feed(tmp_path, 3)
-    with pytest.raises(StreamingQueryException, match="needs the column 'c1' of stream 'a'"):
+    with pytest.raises(CheckpointError, match="needs the column 'c1' of stream 'a'"):
         run("a.c1")
     run("a.k + b.k", "all")
     got = spark.read.parquet(str(tmp_path / "out")).toArrow()["v"].to_pylist()
@@ -90,7 +90,7 @@ def test_rows_that_are_kept_out_have_all_columns_and_the_log_has_not(spark: Spar
     assert rows.column_names == [*late.column_names, "reason"]
     assert sorted(rows["c39"].to_pylist()) == late["c39"].to_pylist()
     write_stream(tmp_path / "in" / "a", [wide(100), late, wide(108)])
-    with pytest.raises(StreamingQueryException, match="needs the column 'c39' of stream 'a'"):
+    with pytest.raises(CheckpointError, match="needs the column 'c39' of stream 'a'"):
         FileRun(spark, tmp_path, cql.replace("a.k AS", "a.c39 AS")).run({"late_rows": "table", "buckets": 2})
 
 
@@ -180,7 +180,7 @@ def test_a_source_of_many_partitions_is_packed_by_few_tasks_in_its_order(spark: 
     app = thalweg.App(own).stream("a", frame, time="ts")
     division = app._divide(app._bind("SELECT v FROM a [RANGE 1 HOUR]"))
     options = thalweg.Options(buckets=buckets)
-    partitioning = app._partitioning(division.query, options)
+    partitioning = choose_partitioning(division.query, app._most_buckets(options))
     packed = app._packed(division, 0, "ts", partitioning, tuple(range(buckets)), options)
     got = collected(packed, tmp_path / "packed")
     one_by_one = collected(

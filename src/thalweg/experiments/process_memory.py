@@ -18,7 +18,7 @@ _PROC = Path("/proc")
 _INTERVAL_SECONDS = 1.0
 """A look takes some milliseconds of processor time, which those who are watched need themselves. The system keeps the
 peaks of single processes, so only the peak of all together may be missed in between."""
-_WORKER = b"pyspark.daemon"
+_WORKER = b"pyspark.worker"
 """In the command of Spark's Python workers and of the process that they are forks of."""
 
 
