@@ -136,3 +136,24 @@ def test_a_writer_does_what_it_was_told(spark: SparkSession, tmp_path: Path) -> 
     assert started.name == "mine"
     assert len(app.metrics(started)["buckets"]) == 4
     assert found == [expected()]
+
+
+def test_a_query_may_run_without_a_checkpoint_of_its_own(spark: SparkSession, tmp_path: Path) -> None:
+    app = running(spark, tmp_path).app()
+    started = app.sql(CQL).writeStream.format("noop").trigger(availableNow=True).start()
+    started.awaitTermination()
+    assert sum(app.metrics(progress=progress).get("results", 0) for progress in started.recentProgress) == expected()
+
+
+def test_spark_may_know_where_checkpoints_are(spark: SparkSession, tmp_path: Path) -> None:
+    """In a place for all queries that have a name."""
+    query = running(spark, tmp_path)
+    for buckets in (4, 2):
+        app = query.app()
+        app.spark.conf.set("spark.sql.streaming.checkpointLocation", str(tmp_path / "checkpoints"))
+        writer = app.sql(CQL, {"buckets": buckets}).writeStream.queryName("mine").format("noop")
+        started = writer.trigger(availableNow=True).start()
+        started.awaitTermination()
+        write_stream(tmp_path / "in" / "a", [*cut(table(0), 4), table(ROWS)])
+    assert (tmp_path / "checkpoints" / "mine" / "offsets").exists()
+    assert len(app.metrics(started)["buckets"]) == 4

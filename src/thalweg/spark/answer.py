@@ -105,7 +105,7 @@ class _Writer(DataStreamWriter):
             self._name = name
         location = self._location or self._default_location()
         if location is None:
-            return start(super(), *args, **options)
+            return start(self, *args, **options)
         checkpoint = Checkpoint(self._spark, location)
         writer = DataStreamWriter(self._answer.fitting(checkpoint))
         for step, arguments, named in self._told:
