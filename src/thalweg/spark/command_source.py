@@ -150,10 +150,10 @@ class CommandReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start == self._began_at
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        sent = [Sent(place, *each) for place, each in enumerate(_decoded(end, "commands"))]
         self._described(end)  # the batch may have been planned by another query, and is run again by this one
         if start == end:
             return []
-        sent = [Sent(place, *each) for place, each in enumerate(_decoded(end, "commands"))]
         return [Commands(sent, starts=end["starts"] > start["starts"])]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[str]]:
