@@ -13,8 +13,8 @@ test: lint $(READY) ## everything that must hold, in minutes
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: $(READY) ## style and types
-	$(BIN)/ruff check src tests
-	$(BIN)/ruff format --check src tests
+	$(BIN)/ruff check src tests examples
+	$(BIN)/ruff format --check src tests examples
 	$(BIN)/mypy
 
 soak: $(READY) ## the randomized tests again, for hours if wanted, once with bounds of arrays checked, and killed drivers, workers and executors: make soak CASES=100000
