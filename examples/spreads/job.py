@@ -29,9 +29,10 @@ def add_minute(spark: SparkSession, data: Path) -> None:
     """Append the rows of another minute to every stream; replace this by what brings your data."""
     minutes = len(list((data / "trades").glob("*.parquet")))
     ids = spark.range(60 * minutes, 60 * minutes + 60, 1, 1)
+    time = "TIMESTAMP '2026-11-18 09:00:00Z' + id * INTERVAL '1' SECOND AS ts"
     for name, column in STREAMS.items():
-        rows = ids.selectExpr("timestamp_seconds(id) AS ts", f"concat('S', pmod(hash(id, '{name}'), 6)) AS sym", column)
-        rows.write.mode("append").parquet(str(data / name))
+        symbol = f"concat('S', pmod(hash(id, '{name}'), 6)) AS sym"
+        ids.selectExpr(time, symbol, column).write.mode("append").parquet(str(data / name))
 
 
 def open_stream(spark: SparkSession, data: Path, name: str) -> DataFrame:
