@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 def keep_on_disk(kernel: Any, function: Callable[..., Any]) -> None:
     """Have a kernel loaded from the cache, and put there when it was compiled; if there is a cache."""
     if isinstance(kernel, Dispatcher) and directory() is not None:  # no dispatcher: numba was told not to compile
-        kernel._cache = _KernelCache(function)
+        kernel._cache = _KernelCache(function)  # type: ignore[attr-defined] # there is no public way
 
 
 @functools.cache
@@ -56,8 +56,8 @@ def directory() -> Path | None:
 
 
 def _places() -> Iterator[Path]:
-    if config.CACHE_DIR:
-        yield Path(config.CACHE_DIR)
+    if given := getattr(config, "CACHE_DIR", None):  # numba's settings are made when it is loaded
+        yield Path(given)
     yield _beside_sources()
     with suppress(RuntimeError):  # a user without a home directory
         yield Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "thalweg"
@@ -106,7 +106,7 @@ def _forget_others(kept: Path) -> None:
                 other.unlink(missing_ok=True)
 
 
-class _KernelLocator(_CacheLocator):  # type: ignore[misc] # numba has no types
+class _KernelLocator(_CacheLocator):
     """Tells numba where a kernel is kept."""
 
     def __init__(self, function: Callable[..., Any], file: str, kept: Path) -> None:
@@ -132,11 +132,11 @@ class _KernelLocator(_CacheLocator):  # type: ignore[misc] # numba has no types
         return str(self._line)
 
 
-class _KernelCacheImpl(CompileResultCacheImpl):  # type: ignore[misc] # numba has no types
-    _locator_classes = (_KernelLocator,)
+class _KernelCacheImpl(CompileResultCacheImpl):
+    _locator_classes = [_KernelLocator]  # type: ignore[list-item] # noqa: RUF012 - as numba declares it
 
 
-class _KernelCache(FunctionCache):  # type: ignore[misc] # numba has no types
+class _KernelCache(FunctionCache):
     """A cache that may be read-only, or on a full disk: then what is compiled is not kept."""
 
     _impl_class = _KernelCacheImpl
