@@ -97,7 +97,7 @@ class App:
     >>> df.writeStream.format("parquet").option("checkpointLocation", c).start(path)  # doctest: +SKIP
 
     Args:
-        spark: the session to run in; without one, a Spark on this machine is started.
+        spark: the session to run in, a classic one; without one, a Spark on this machine is started.
         directory: where commands to running queries are put: a path, or the address of a file system
             that Arrow can open, such as s3://bucket/folder. Only the driver reads it. Give one, and keep
             it, if queries are to be restarted from their checkpoints.
