@@ -12,6 +12,7 @@ import contextlib
 import io
 import re
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,12 +39,17 @@ def blocks(path: Path) -> list[Block]:
     return [Block(m[1], text.count("\n", 0, m.start(1)), m[2]) for m in _PYTHON.finditer(text)]
 
 
-@pytest.mark.usefixtures("spark")
+@pytest.fixture
+def pasted(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Pages run in the session of all tests, write to a directory that goes, and leave that session the active one."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    yield
+    spark.createDataFrame([(0,)], "k INT")
+
+
+@pytest.mark.usefixtures("pasted")
 @pytest.mark.parametrize("path", [path for path in DOCUMENTS if blocks(path)], ids=lambda path: path.name)
-def test_the_python_of_a_page_runs_and_prints_what_it_says(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # where pages write to
+def test_the_python_of_a_page_runs_and_prints_what_it_says(path: Path) -> None:
     names: dict[str, object] = {}
     for block in blocks(path):
         if path.name == "README.md" and block.code.startswith("import"):
