@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test lint soak bench lock clean
+.PHONY: demo test lint soak bench wheel lock clean
 
 demo: $(READY) ## a live plan change on generated data, explained as it runs
 	$(BIN)/thalweg demo
@@ -13,8 +13,8 @@ test: lint $(READY) ## everything that must hold, in minutes
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: $(READY) ## style and types
-	$(BIN)/ruff check src tests
-	$(BIN)/ruff format --check src tests
+	$(BIN)/ruff check src tests examples
+	$(BIN)/ruff format --check src tests examples
 	$(BIN)/mypy
 
 soak: $(READY) ## the randomized tests again, for hours if wanted, once with bounds of arrays checked, and killed drivers, workers and executors: make soak CASES=100000
@@ -25,6 +25,9 @@ soak: $(READY) ## the randomized tests again, for hours if wanted, once with bou
 
 bench: $(READY) ## the engine against its rivals
 	$(BIN)/thalweg bench engine
+
+wheel: $(READY) ## what pip installs elsewhere, in dist/
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation -w dist .
 
 $(READY): requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "thalweg needs Python 3.11 or newer; set PYTHON=...")'

@@ -1,9 +1,10 @@
-"""What the documents show is true: their code runs, their queries bind, their links lead somewhere."""
+"""What the documents show is true: their queries bind, their links lead somewhere, their lines fit a screen.
+
+:mod:`tests.spark.test_documents` runs their Python.
+"""
 
 from __future__ import annotations
 
-import contextlib
-import io
 import re
 from pathlib import Path
 
@@ -14,7 +15,13 @@ import thalweg
 from thalweg.cql import Source, bind
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [
+    ROOT / "README.md",
+    ROOT / "CHANGELOG.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "examples").glob("*/README.md")),
+]
+WRAPPED = [path for path in DOCUMENTS if path.name not in ("architecture.md", "experiments.md")]
 TIME = pa.timestamp("us")
 CATALOG = {
     "trades": Source(
@@ -44,28 +51,15 @@ def test_queries_of_the_language_guide_bind(text: str) -> None:
     assert bind(text, CATALOG)
 
 
-def test_the_example_of_the_readme_prints_what_it_says() -> None:
-    example, switching = blocks(ROOT / "README.md", "python")
-    shown = blocks(ROOT / "README.md", "")[0]
-    printed = io.StringIO()
-    names: dict[str, object] = {}
-    with contextlib.redirect_stdout(printed):
-        exec(example, names)  # noqa: S102 - our own README
-    assert printed.getvalue() == shown
-    text, streams = re.search(r'"""(.*?)"""', example, re.DOTALL), re.search(r"(\{\n.*?\n    \}),", example, re.DOTALL)
-    assert text is not None
-    assert streams is not None
-    names |= {"text": text[1], "streams": eval(streams[1])}  # noqa: S307 - our own README
-    exec("switched = " + switching, names)  # noqa: S102 - our own README
-    assert names["switched"] == names["answer"]
+@pytest.mark.parametrize("path", WRAPPED, ids=lambda path: path.name)
+def test_lines_fit_a_screen(path: Path) -> None:
+    assert [line for line in path.read_text().splitlines() if len(line) > 120] == []
 
 
-def test_the_example_of_feedback_prints_what_the_guide_says() -> None:
-    example, shown = blocks(ROOT / "docs" / "guide.md", "python")[-1], blocks(ROOT / "docs" / "guide.md", "")[-1]
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(example, {"thalweg": thalweg})  # noqa: S102 - our own guide
-    assert printed.getvalue() == shown
+def test_the_changelog_has_this_version_and_a_section_for_what_comes() -> None:
+    sections = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert sections[0] == "[Unreleased]"
+    assert re.fullmatch(rf"\[{re.escape(thalweg.__version__)}\] - \d{{4}}-\d\d-\d\d", sections[1])
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)

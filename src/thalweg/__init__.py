@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from thalweg.replayer import replay
     from thalweg.spark.app import App
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["Adaptivity", "App", "Feedback", "Options", "ThalwegError", "__version__", "replay"]
 
 # Each name is loaded when it is first used, so that `import thalweg` costs next to nothing.

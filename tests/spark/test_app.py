@@ -474,3 +474,16 @@ def test_batches_are_measured_only_where_rows_may_be_huge_or_the_user_wants_it(s
     own = spark.newSession()
     own.conf.set(limit, "12345")
     assert thalweg.App(own).spark.conf.get(limit) == "12345"
+
+
+def test_an_app_is_made_while_the_session_of_another_is_the_active_one(spark: SparkSession) -> None:
+    first = thalweg.App(spark)
+    first.spark.createDataFrame([(1,)], "k INT")  # makes its session the active one of this thread
+    try:
+        active = SparkSession.getActiveSession()
+        assert active is first.spark
+        for session in (spark, first.spark):
+            assert thalweg.App(session).spark is not first.spark
+        assert SparkSession.getActiveSession() is active
+    finally:
+        spark.createDataFrame([(1,)], "k INT")

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from thalweg import __version__
 from thalweg.cli.bench import bench
 from thalweg.cli.control import control
 from thalweg.cli.demo import demo
@@ -29,9 +30,7 @@ for command in (run, control, replay, explain, demo, bench):
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
-
-        typer.echo(f"thalweg {version('thalweg')}")
+        typer.echo(f"thalweg {__version__}")
         raise typer.Exit
 
 

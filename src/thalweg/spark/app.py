@@ -24,7 +24,7 @@ from thalweg import cql as language
 from thalweg.cql.query import Query, StreamRef
 from thalweg.engine.expressions import ColumnKey, plain_column
 from thalweg.engine.results import TIME
-from thalweg.errors import InputError, OptionError, QueryError, ThalwegError
+from thalweg.errors import InputError, OptionError, QueryError
 from thalweg.options import Options
 from thalweg.plan.explain import explain_text
 from thalweg.plan.partitioning import Coordinate, Partitioning, choose_partitioning
@@ -97,7 +97,7 @@ class App:
     >>> df.writeStream.format("parquet").option("checkpointLocation", c).start(path)  # doctest: +SKIP
 
     Args:
-        spark: the session to run in; without one, a Spark on this machine is started.
+        spark: the session to run in, a classic one; without one, a Spark on this machine is started.
         directory: where commands to running queries are put: a path, or the address of a file system
             that Arrow can open, such as s3://bucket/folder. Only the driver reads it. Give one, and keep
             it, if queries are to be restarted from their checkpoints.
@@ -516,7 +516,13 @@ def _temporary_directory() -> str:
 def _own_session(spark: SparkSession) -> SparkSession:
     """A session of the same Spark with the settings that the operator needs; the caller's stays as it is."""
     if not hasattr(spark, "_jsparkSession"):
-        raise ThalwegError("thalweg runs in the driver of a classic Spark session, not through Spark Connect")
+        kind = f"{type(spark).__module__}.{type(spark).__qualname__}"
+        what = "a session of Spark Connect" if ".connect." in kind else "no Spark session"
+        raise OptionError(
+            f"thalweg.App runs in the driver of a classic Spark session, and was given {what} ({kind}). A client of "
+            "Spark Connect does not reach the driver's JVM, in which thalweg puts queries together. Run the job in the "
+            'driver: with spark-submit, or with SparkSession.builder.config("spark.api.mode", "classic").'
+        )
     clone = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
     for name, value in {
         "spark.sql.shuffle.partitions": str(default_partitions(spark.sparkContext.defaultParallelism)),
