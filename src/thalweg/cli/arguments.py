@@ -71,14 +71,13 @@ class MigrationChoice(StrEnum):
     STAIRS = "stairs"
     STAIRS_JISC = "stairs_jisc"
     PARALLEL_TRACK_PRINTED = "parallel_track_printed"
-    JISC_PRINTED = "jisc_printed"
 
 
 MigrationOption = Annotated[
     MigrationChoice,
     typer.Option(
         help="How the plan is changed: on demand, all at once, or side by side with the old one; the next three "
-        "route every tuple by an eddy. The last two are for study; jisc_printed loses results."
+        "route every tuple by an eddy. The last one is for study."
     ),
 ]
 
