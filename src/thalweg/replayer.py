@@ -22,17 +22,8 @@ from thalweg.engine.instants import FOREVER
 from thalweg.engine.payload import TablePayload
 from thalweg.engine.savings import Savings
 from thalweg.errors import PlanError, QueryError, warn
-from thalweg.intake import (
-    DEFAULT_TIME,
-    Times,
-    TimeUnits,
-    as_tables,
-    time_columns,
-    time_units,
-    unusable_columns,
-    warn_of_zones,
-    with_unit,
-)
+from thalweg.event_times import DEFAULT_TIME, Times, TimeUnits, time_columns, time_units, warn_of_zones, with_unit
+from thalweg.intake import as_tables, unusable_columns
 from thalweg.options import Options
 from thalweg.plan.difference import AnyPlan, DifferencePlan, format_any
 from thalweg.plan.join_graph import JoinGraph
@@ -153,9 +144,7 @@ def replay(
     [{'name': 'Xenon', 'px': 10}, {'name': 'Yttrium', 'px': 20}]
 
     """
-    result = run(
-        cql, streams, time=time, time_unit=time_unit, options=options, transitions=transitions, query=query
-    )
+    result = run(cql, streams, time=time, time_unit=time_unit, options=options, transitions=transitions, query=query)
     _warn_of_rejected(result.summary)
     return result.table
 
@@ -250,7 +239,9 @@ class Replay:
         checked = []
         for transition in transitions:
             if not isinstance(transition, Sequence) or len(transition) != 2:
-                raise PlanError(f"a transition is a pair of a position and a plan, as in (1000, 'b a'), not {transition!r}")
+                raise PlanError(
+                    f"a transition is a pair of a position and a plan, as in (1000, 'b a'), not {transition!r}"
+                )
             position, text = transition
             if not isinstance(text, str):
                 raise PlanError(f"a transition leads to the text of a plan, not to {text!r}")

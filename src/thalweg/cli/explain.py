@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,10 +28,7 @@ from thalweg.cli.schema import parse_schema
 from thalweg.cli.sources import SOURCE_EXAMPLE, read_sources
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from thalweg.cql.query import Query
-    from thalweg.plan.statistics import Statistics
 
 SCHEMA_EXAMPLE = "trades='sym STRING, price DOUBLE, ts TIMESTAMP'"
 
@@ -99,6 +95,7 @@ def explain(
     schemas = {name: parse_schema(name, text) for name, text in described.items()}
     with failures(debug=debug) as report:
         from thalweg.cql import Source, bind
+        from thalweg.explainer import statistics_of
         from thalweg.options import Feedback
         from thalweg.plan.explain import explain_json
         from thalweg.plan.explain_text import lay_out
@@ -136,15 +133,3 @@ def _wanted(queries: tuple[Query, ...], name: str | None) -> tuple[Query, ...]:
         names = ", ".join(query.name for query in queries)
         raise QueryError(f"the text has no query '{name}'", None, f"Its queries are {names}.")
     return chosen
-
-
-def statistics_of(query: Query, tables: Mapping[str, pa.Table]) -> Statistics:
-    """What the files say about the streams, if there is one for each of them; else assumptions."""
-    from thalweg.arrivals import arrivals
-    from thalweg.plan.statistics import Statistics
-    from thalweg.planning import measured_statistics
-
-    if any(ref.stream not in tables for ref in query.streams):
-        return Statistics.default(query)
-    ordered = arrivals([(ref.stream, tables[ref.stream], ref.time) for ref in query.streams], None)
-    return measured_statistics(query, ordered)

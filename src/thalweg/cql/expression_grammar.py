@@ -158,7 +158,9 @@ class ExpressionGrammar(SparkParser):
             self._unsupported(entry, self._curr)
         before = self._prev.text.upper() if self._prev and self._prev.token_type == TokenType.VAR else ""
         if meant := difflib.get_close_matches(before, CLAUSE_WORDS, n=1, cutoff=0.7):  # it was taken for an alias
-            self._fail(f"unexpected {self._found()} behind '{self._prev.text}'", self._prev, f"Did you mean {meant[0]}?")
+            self._fail(
+                f"unexpected {self._found()} behind '{self._prev.text}'", self._prev, f"Did you mean {meant[0]}?"
+            )
         hint = ""
         if word in CLAUSE_WORDS:
             hint = f"The order of clauses is {', '.join(CLAUSE_WORDS).replace('GROUP', 'GROUP BY')}."

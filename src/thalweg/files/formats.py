@@ -155,5 +155,12 @@ def _write_csv(table: pa.Table, file: Path) -> None:
 FORMATS = (
     Format("parquet", (".parquet",), _read_parquet, _write_parquet, inferred=False),
     Format("CSV", (".csv",), _read_csv, _write_csv, inferred=True),
-    Format("JSON lines", (".jsonl", ".ndjson", ".json"), read_json_lines, write_json_lines, inferred=True, optional_columns=True),
+    Format(
+        "JSON lines",
+        (".jsonl", ".ndjson", ".json"),
+        read_json_lines,
+        write_json_lines,
+        inferred=True,
+        optional_columns=True,
+    ),
 )
