@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from thalweg.cql import match_name
+from thalweg.engine.instants import GREATEST_TIME
 from thalweg.errors import InputError, warn
 
 TimeUnit = Literal["s", "ms", "us", "ns"]
@@ -23,8 +24,7 @@ PER_UNIT: dict[TimeUnit, tuple[int, int]] = {"s": (1_000_000, 1), "ms": (1_000, 
 """Microseconds are so many times, and then so many parts of, a number in this unit."""
 _AROUND_NOW = (1_000_000_000, 4_200_000_000)
 """Seconds from 2001 to 2103: where the event times of real streams lie."""
-_FAR = 8_000_000_000 * 1_000_000
-"""Microseconds till the year 2223."""
+_INSTANT = pa.timestamp("us", "UTC")
 _NAMES: dict[TimeUnit, str] = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 
 
@@ -95,40 +95,36 @@ def with_unit(name: str, table: pa.Table, column: str, unit: TimeUnit | None) ->
                 "no integer. Leave time_unit out."
             )
         return table
-    _check_plausible(name, column, values, unit)
-    if unit is None:
-        return table
-    factor, parts = PER_UNIT[unit]
-    try:
-        moments = pc.divide(pc.multiply_checked(values.cast(pa.int64()), factor), parts)
-    except pa.ArrowInvalid as error:
-        ends = pc.min_max(values).as_py()
-        raise InputError(
-            f"column '{column}' of stream '{name}' has times outside the years that microseconds can count: "
-            f"{ends['min']} to {ends['max']}, read as {_NAMES[unit]}"
-        ) from error
-    return table.set_column(position, column, moments.cast(pa.timestamp("us", "UTC")))
-
-
-def _check_plausible(name: str, column: str, values: pa.ChunkedArray, unit: TimeUnit | None) -> None:
-    """Warn of times that would lie around now if they were in another unit.
-
-    A unit that was said is believed unless the times would lie centuries ahead.
-    """
     ends = pc.min_max(values).as_py()
     if ends["min"] is None:
-        return
+        return table if unit is None else table.set_column(position, column, pa.nulls(len(values), _INSTANT))
     factor, parts = PER_UNIT[unit or "us"]
-    if unit is not None and ends["max"] * factor // parts < _FAR:
-        return
-    for likely, (factor, parts) in PER_UNIT.items():
-        least, most = (bound * 1_000_000 * parts // factor for bound in _AROUND_NOW)
-        if likely != (unit or "us") and least <= ends["min"] and ends["max"] <= most:
-            hint = "; if they are microseconds, say time_unit='us'" if unit is None else ""
+    likely = _likely_unit(ends["min"], ends["max"])
+    what = f"'{column}' of stream '{name}'"
+    looks = f"They look like {_NAMES[likely]}: say time_unit='{likely}'" if likely else ""
+    if max(abs(ends["min"]), abs(ends["max"])) * factor // parts > GREATEST_TIME:
+        raise InputError(
+            f"column {what} has times outside the years that microseconds can count: {ends['min']} to {ends['max']}, "
+            f"read as {_NAMES[unit or 'us']}. {looks}".strip(". ")
+        )
+    if unit is None:
+        if likely not in (None, "us"):
             warn(
-                f"the event times '{column}' of stream '{name}' are read as {_NAMES[unit or 'us']} since 1970, "
-                f"but look like {_NAMES[likely]}: {ends['min']} to {ends['max']}. Then say time_unit='{likely}'{hint}."
+                f"the event times {what} are read as microseconds since 1970: {ends['min']} to {ends['max']}. "
+                f"{looks}. If they are microseconds, say time_unit='us'."
             )
+        return table
+    moments = pc.divide(pc.multiply(values.cast(pa.int64()), factor), parts)
+    return table.set_column(position, column, moments.cast(_INSTANT))
+
+
+def _likely_unit(least: int, most: int) -> TimeUnit | None:
+    """The unit in which times would lie around now."""
+    for unit, (factor, parts) in PER_UNIT.items():
+        first, last = (bound * 1_000_000 * parts // factor for bound in _AROUND_NOW)
+        if first <= least and most <= last:
+            return unit
+    return None
 
 
 def warn_of_zones(times: Mapping[str, pa.DataType]) -> None:
