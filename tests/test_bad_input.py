@@ -131,7 +131,8 @@ class TestIntegerTimes:
         stamped = pa.table({"ts": pa.array([0], pa.timestamp("s")), "k": [1], "v": [1]})
         fails(
             InputError,
-            "time_unit of stream 'a' is 's', but its event time 'ts' is timestamp[s], no integer. Leave time_unit out.",
+            "time_unit of stream 'a' is 's', but its event time 'ts' is timestamp[s], no integer. "
+            "Name the streams alone whose times are integers, as in time_unit={'trades': 'ms'}.",
             streams={**STREAMS, "a": stamped},
             time_unit={"a": "s"},
         )

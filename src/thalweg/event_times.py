@@ -92,7 +92,7 @@ def with_unit(name: str, table: pa.Table, column: str, unit: TimeUnit | None) ->
         if unit is not None:
             raise InputError(
                 f"time_unit of stream '{name}' is '{unit}', but its event time '{column}' is {values.type}, "
-                "no integer. Leave time_unit out."
+                "no integer. Name the streams alone whose times are integers, as in time_unit={'trades': 'ms'}."
             )
         return table
     ends = pc.min_max(values).as_py()

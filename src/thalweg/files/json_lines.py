@@ -125,10 +125,11 @@ def _is_null(kind: DuckDBPyType) -> bool:
 
 def _type(kind: DuckDBPyType) -> str:
     """The type to read a column in, as DuckDB writes it."""
+    children: Any = kind.children if kind.id in ("list", "struct") else ()
     if kind.id == "list":
-        return f"{_type(kind.children[0][1])}[]"
+        return f"{_type(children[0][1])}[]"
     if kind.id == "struct":
-        fields = (f'"{name.replace(chr(34), 2 * chr(34))}" {_type(part)}' for name, part in kind.children)
+        fields = (f'"{name.replace(chr(34), 2 * chr(34))}" {_type(part)}' for name, part in children)
         return f"STRUCT({', '.join(fields)})"
     if kind.id in _TEXTS or _is_null(kind):
         return "VARCHAR"

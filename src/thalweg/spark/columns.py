@@ -64,7 +64,7 @@ def with_time_unit(name: str, df: DataFrame, time: str | None, unit: TimeUnit | 
     if not isinstance(kind, IntegralType):
         raise InputError(
             f"time_unit of stream '{name}' is '{unit}', but its event time '{time}' is {kind.simpleString()}, "
-            "no integer. Leave time_unit out."
+            "no integer. Name the streams alone whose times are integers, as in time_unit={'trades': 'ms'}."
         )
     column = sql.quoted(time).cast("bigint")
     if factor > 1:
