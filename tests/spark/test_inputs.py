@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql.functions import expr
 
 import thalweg
 from tests.spark.runs import write_stream
@@ -28,7 +28,7 @@ def app(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> thalwe
 
 def streaming(spark: SparkSession, **columns: str) -> DataFrame:
     """A stream of Spark's rate source with columns of these expressions."""
-    return spark.readStream.format("rate").load().select(*(F.expr(text).alias(name) for name, text in columns.items()))
+    return spark.readStream.format("rate").load().select(*(expr(text).alias(name) for name, text in columns.items()))
 
 
 def refused(error: type[ThalwegError], call: Any, *arguments: Any, **settings: Any) -> str:
@@ -116,4 +116,4 @@ def test_integer_times_of_another_unit(spark: SparkSession, tmp_path: Path) -> N
         (str(start), 2, str(start + dt.timedelta(seconds=3))),
         (half, 1, str(start + dt.timedelta(seconds=4))),
     ]
-    assert app.metrics(query)["bad"] == {"a": 1, "b": 0}
+    assert sum(app.metrics(query)["bad"].values()) == 1
