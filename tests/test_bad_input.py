@@ -150,6 +150,16 @@ class TestIntegerTimes:
             streams={**STREAMS, "a": stream([5 * 10**18])},
         )
 
+    def test_every_width_of_integers(self) -> None:
+        for kind in (pa.int8(), pa.uint16(), pa.uint64()):
+            table = pa.table({"ts": pa.array([100], kind), "k": [1], "v": [1]})
+            for unit in ("s", "ns"):
+                answer = thalweg.replay("SELECT ts FROM a [NOW]", {"a": table}, time_unit=unit)
+                assert answer["ts"].cast(pa.int64()).to_pylist() == [100 * SECOND if unit == "s" else 0]
+        table = pa.table({"ts": pa.array([2**63], pa.uint64()), "k": [1], "v": [1]})
+        with pytest.raises(InputError, match="has times outside the years that microseconds can count"):
+            thalweg.replay("SELECT ts FROM a [NOW]", {"a": table}, time_unit="ns")
+
     def test_no_times_at_all(self) -> None:
         assert thalweg.replay(TEXT, {"a": stream([]), "b": stream([])}, time_unit="ms").num_rows == 0
 

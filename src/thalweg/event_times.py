@@ -24,6 +24,7 @@ PER_UNIT: dict[TimeUnit, tuple[int, int]] = {"s": (1_000_000, 1), "ms": (1_000, 
 """Microseconds are so many times, and then so many parts of, a number in this unit."""
 _AROUND_NOW = (1_000_000_000, 4_200_000_000)
 """Seconds from 2001 to 2103: where the event times of real streams lie."""
+_GREATEST_INTEGER = 2**63 - 1
 _INSTANT = pa.timestamp("us", "UTC")
 _NAMES: dict[TimeUnit, str] = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 
@@ -102,7 +103,8 @@ def with_unit(name: str, table: pa.Table, column: str, unit: TimeUnit | None) ->
     likely = _likely_unit(ends["min"], ends["max"])
     what = f"'{column}' of stream '{name}'"
     looks = f"They look like {_NAMES[likely]}: say time_unit='{likely}'" if likely else ""
-    if max(abs(ends["min"]), abs(ends["max"])) * factor // parts > GREATEST_TIME:
+    farthest = max(abs(ends["min"]), abs(ends["max"]))
+    if farthest * factor // parts > GREATEST_TIME or farthest > _GREATEST_INTEGER:
         raise InputError(
             f"column {what} has times outside the years that microseconds can count: {ends['min']} to {ends['max']}, "
             f"read as {_NAMES[unit or 'us']}. {looks}".strip(". ")
