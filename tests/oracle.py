@@ -161,7 +161,10 @@ def reader(case: Case, items: Sequence[Item]) -> Callable[[Sequence[int]], dict[
 
 
 def aggregates(case: Case) -> Iterator[Change]:
-    """The relation recomputed at every instant; a row stays as long as keys and aggregates do."""
+    """The relation recomputed at every instant; a group's row stays as long as what is selected of it does.
+
+    That it has another time is no change, nor that an aggregate has one which only HAVING or an expression reads.
+    """
     found = results(case)
     envs = list(map(reader(case, case.items), (r.rows for r in found)))
     keys = [tuple(identity(evaluate(key, env)) for key in case.group_by) for env in envs]
@@ -169,9 +172,10 @@ def aggregates(case: Case) -> Iterator[Change]:
     nodes += list(parts(case.having)) if case.having else []
     calls = list(dict.fromkeys(node for node in nodes if isinstance(node, Agg)))
     arguments = [[evaluate(call.argument, env) if call.argument else 1 for call in calls] for env in envs]
+    columns = output_columns(case)
 
     def relation(instant: int) -> dict[Any, Env]:
-        """Its rows by their values."""
+        """Its rows by their group and what is shown of them."""
         groups: dict[Any, list[int]] = {} if case.group_by else {(): []}
         for i, result in enumerate(found):
             if result.enter <= instant < result.leave:
@@ -183,7 +187,8 @@ def aggregates(case: Case) -> Iterator[Change]:
             if members:
                 env.update((expr, evaluate(expr, envs[members[0]])) for expr in case.group_by)
             if case.having is None or holds(case.having, env):
-                rows[key, tuple(map(identity, values))] = env
+                shown = [evaluate(column, {**env, ResultTime(): 0}) for column in columns]
+                rows[key, tuple(map(identity, shown))] = env
         return rows
 
     since: dict[Any, tuple[int, Env]] = {row: (-NEVER, env) for row, env in relation(-NEVER).items()}

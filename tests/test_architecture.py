@@ -27,6 +27,8 @@ HOMES = {
     "engine": "engine",
     "adapt": "adapt",
     "arrivals": "replay",
+    "event_times": "replay",
+    "explainer": "replay",
     "planning": "replay",
     "replayer": "replay",
     "spark": "spark",

@@ -143,6 +143,41 @@ class TestTimesOfText:
         assert "mixes times with and without a zone: see '1970-01-01 00:00:00' in row 2" in refused(file, time="ts")
 
 
+class TestJsonLines:
+    """What DuckDB reads has the types that values of text files have everywhere."""
+
+    def test_types_and_values(self, tmp_path: Path) -> None:
+        (tmp_path / "t [1].jsonl").write_text(
+            '{"i": 1, "f": 1, "big": 18446744073709551615, "t": "2024-05-01T02:00:00+02:00", "d": "2024-05-01", '
+            '"s": "x", "clock": "12:00:00", "n": null, "it\'s": true, "o": {"x": "2024-05-01", "y": [1, 2]}}\n\nnull\n'
+            '{"f": 2.5, "s": "2024-05-01"}\n'
+        )
+        table = read_table(tmp_path / "t [1].jsonl")
+        stamp, nested = "timestamp[us]", "struct<x: string, y: list<l: int64>>"
+        names = ["i", "f", "big", "t", "d", "s", "clock", "n", "it's", "o"]
+        kinds = ["int64", "double", "double", stamp, stamp, "string", "string", "null", "bool", nested]
+        assert [(field.name, str(field.type)) for field in table.schema] == list(zip(names, kinds, strict=True))
+        first, empty, last = table.to_pylist()
+        midnight = dt.datetime(2024, 5, 1)
+        values = [1, 1.0, 2.0**64, midnight, midnight, "x", "12:00:00", None, True, {"x": "2024-05-01", "y": [1, 2]}]
+        assert list(first.values()) == values
+        assert set(empty.values()) == {None}
+        assert (last["f"], last["s"], last["i"]) == (2.5, "2024-05-01", None)
+
+    def test_values_of_several_types_inside_of_arrays_are_their_text(self, tmp_path: Path) -> None:
+        (tmp_path / "t.jsonl").write_text('{"a": [1, "x"]}\n{"a": []}\n')
+        assert read_table(tmp_path / "t.jsonl").to_pydict() == {"a": [["1", '"x"'], []]}
+
+    def test_a_directory_named_like_a_partition_is_no_column(self, tmp_path: Path) -> None:
+        (tmp_path / "k=1").mkdir()
+        (tmp_path / "k=1" / "t.jsonl").write_text('{"a": 1}\n')
+        assert read_table(tmp_path / "k=1").column_names == ["a"]
+
+    def test_a_line_may_be_long(self, tmp_path: Path) -> None:
+        (tmp_path / "t.jsonl").write_text('{"a": "' + "x" * (3 << 20) + '"}\n')
+        assert len(read_table(tmp_path / "t.jsonl")["a"][0].as_py()) == 3 << 20
+
+
 class TestSeveralFiles:
     def write(self, directory: Path, **contents: str) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -297,7 +332,11 @@ class TestNotWhatTheEndingSays:
             ('[{"a": 1}]\n', "line 1 is an array"),
             ('{"a": 1}\n17\n', "line 2 is a number"),
             ('{"a": 1}\n\n{"a": "x"}\n', "field 'a' is text in line 3 but a number in line 1"),
-            ('{"a": 1, "a": 2}\n', "Column(/a) was specified twice in row 0"),
+            ('{"a": 1, "a": 2}\n', "line 1 has the field 'a' twice"),
+            ('{"a": 1, "A": 2}\n', "the fields 'a', 'A' cannot be told apart: names differ in more than their case"),
+            ('{"a": 1}{"a": 2}\n', "line 1, column 9: extra data"),
+            ('{"a": 1}\n{"a": ' + "[" * 100_000 + "\n", "line 2 has values within values, thousands deep"),
+            ('{"a": ' + "[" * 200 + "]" * 200 + "}\n", "JSON exceeds maximum recursion depth of 128"),
         ],
     )
     def test_json_lines(self, tmp_path: Path, content: str, reason: str) -> None:
@@ -309,9 +348,23 @@ class TestNotWhatTheEndingSays:
         (tmp_path / "t.jsonl").write_bytes('{"a": "x"}\n{"a": "Köln"}\n'.encode("latin-1"))
         assert refused(tmp_path / "t.jsonl").endswith("line 2 is not UTF-8")
 
-    def test_json_objects_without_fields(self, tmp_path: Path) -> None:
-        (tmp_path / "t.jsonl").write_text("{}\n{}\n")
+    @pytest.mark.parametrize("content", [b'null{"2020-13-45\301', b'{"a\301": 1}\n'])
+    def test_bytes_that_crash_the_reader_of_arrow(self, tmp_path: Path, content: bytes) -> None:
+        (tmp_path / "t.jsonl").write_bytes(content)
+        assert refused(tmp_path / "t.jsonl").endswith("line 1 is not UTF-8")
+
+    @pytest.mark.parametrize("content", ["{}\n{}\n", "null\n"])
+    def test_json_objects_without_fields(self, tmp_path: Path, content: str) -> None:
+        (tmp_path / "t.jsonl").write_text(content)
         assert "holds objects without a single field" in refused(tmp_path / "t.jsonl")
+
+    def test_column_names_that_are_not_utf8(self, tmp_path: Path) -> None:
+        (tmp_path / "t.csv").write_bytes("größe\n1\n".encode("latin-1"))
+        pq.write_table(pa.table({"name": [1]}), tmp_path / "t.parquet")
+        written = (tmp_path / "t.parquet").read_bytes()
+        (tmp_path / "t.parquet").write_bytes(written.replace(b"name", b"n\xffme"))
+        for name in ("t.csv", "t.parquet"):
+            assert refused(tmp_path / name).startswith(f"{tmp_path}/{name} has a column whose name is not UTF-8 text")
 
 
 class TestWriting:

@@ -98,11 +98,19 @@ def test_having_lets_rows_in_and_out() -> None:
     assert rows(replace(case, output="dstream")) == [(1, 2, 4), (1, 2, 8), (1, 3, 5)]
 
 
-def test_a_row_changes_when_a_call_of_having_does() -> None:
-    case = aggregate(stream("A", (0, 1, 5), (5, 1, 6)), Range(5), COUNT, group_by=(KEY,))
-    assert rows(case) == [(1, 1, 0)]
+def test_a_row_changes_when_what_is_selected_does_not_when_a_call_of_having_does() -> None:
+    case = aggregate(stream("A", (0, 1, 5), (5, 1, 6), (9, 1, 0)), Range(5), COUNT, group_by=(KEY,))
+    assert rows(case) == [(1, 1, 0), (1, 1, 10), (1, 2, 9)]
+    # The sum is 5, then 6 at 5 (the count stays 1), 6 of two at 9, and 0 at 10, which HAVING refuses.
     summed = replace(case, having=Cmp(">", Agg("SUM", VALUE), ONE))
-    assert rows(summed) == [(1, 1, 0), (1, 1, 5)]
+    assert rows(summed) == [(1, 1, 0), (1, 2, 9)]
+    assert rows(replace(summed, output="dstream")) == [(1, 1, 9), (1, 2, 10)]
+
+
+def test_a_row_does_not_change_when_a_call_inside_an_expression_does() -> None:
+    zero = Arith("-", COUNT, Agg("COUNT", VALUE))
+    case = aggregate(stream("A", (0, 1, 5), (1, 1, 5), (2, 1, None)), Range(None), zero, group_by=(KEY,))
+    assert rows(case) == [(1, 0, 0), (1, 1, 2)]
 
 
 def test_aggregates_ignore_null() -> None:

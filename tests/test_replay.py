@@ -184,3 +184,37 @@ def test_what_a_static_relation_has_is_subtracted() -> None:
     streams = {"trades": {**TRADES, "sym": ["z", "x", None]}, "sectors": SECTORS}
     assert thalweg.replay(text, streams, time=TIMES).to_pylist() == [{"sym": "z", "px": 1}, {"sym": None, "px": 3}]
     assert thalweg.replay(text.replace("SELECT", "SELECT DSTREAM", 1), streams, time=TIMES).num_rows == 2
+
+
+PRICES = {"ts": [0, 1, 2, 3], "k": [1, 1, 1, 1], "px": [5, 4, 3, 9]}
+
+
+def aggregated(select: str, having: str = "") -> list[dict[str, object]]:
+    text = f"SELECT {select} FROM p [RANGE 10 MICROSECONDS] GROUP BY k {having}"  # noqa: S608 - a query of ours
+    answers = [thalweg.replay(text, {"p": PRICES}, options={"batch_size": size}).to_pylist() for size in (1, 3, 100)]
+    assert len(set(map(repr, answers))) == 1
+    return answers[0]
+
+
+def test_an_aggregate_that_only_having_reads_changes_no_row() -> None:
+    """MAX stays 5 while COUNT goes from 2 to 3, and 9 while it goes down to 2."""
+    assert aggregated("MAX(px) AS m", "HAVING COUNT(*) >= 2") == [{"m": 5}, {"m": 9}]
+    assert aggregated("DSTREAM MAX(px) AS m", "HAVING COUNT(*) >= 2") == [{"m": 5}, {"m": 9}]
+    shown = aggregated("MAX(px) AS m, RESULT_TIME() AS t", "HAVING COUNT(*) >= 2")
+    assert [(row["m"], row["t"]) for row in shown] == [
+        (5, EPOCH + datetime.timedelta(microseconds=1)),
+        (9, EPOCH + datetime.timedelta(microseconds=3)),
+    ]
+
+
+def test_an_aggregate_inside_an_expression_changes_a_row_when_the_expression_does() -> None:
+    assert aggregated("COUNT(*) >= 2 AS many, k") == [{"many": many, "k": 1} for many in (False, True, False)]
+    # NULL, NaN and zeros of either sign are values like any other.
+    assert aggregated("NULLIF(COUNT(*) >= 1, true) AS nothing") == [{"nothing": None}]
+    assert repr(aggregated("SUM(px) * CAST('NaN' AS DOUBLE) AS x")) == "[{'x': nan}]"
+    assert len(aggregated("(4 - SUM(px)) * 0.0 AS zero")) == 1
+
+
+def test_what_having_refuses_is_not_computed() -> None:
+    text = "SELECT CAST(CASE WHEN COUNT(*) < 2 THEN 'x' ELSE '7' END AS INT) AS n FROM p [RANGE UNBOUNDED] GROUP BY k"
+    assert thalweg.replay(f"{text} HAVING COUNT(*) >= 2", {"p": PRICES}).to_pylist() == [{"n": 7}]

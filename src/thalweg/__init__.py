@@ -12,21 +12,34 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from thalweg.errors import ThalwegError
+    from thalweg.errors import InputWarning, ThalwegError
+    from thalweg.explainer import explain
     from thalweg.options import Adaptivity, Feedback, Options
     from thalweg.replayer import replay
     from thalweg.spark.app import App
 
 __version__ = "0.2.0"
-__all__ = ["Adaptivity", "App", "Feedback", "Options", "ThalwegError", "__version__", "replay"]
+__all__ = [
+    "Adaptivity",
+    "App",
+    "Feedback",
+    "InputWarning",
+    "Options",
+    "ThalwegError",
+    "__version__",
+    "explain",
+    "replay",
+]
 
 # Each name is loaded when it is first used, so that `import thalweg` costs next to nothing.
 _HOMES = {
     "Adaptivity": "thalweg.options",
     "App": "thalweg.spark.app",
     "Feedback": "thalweg.options",
+    "InputWarning": "thalweg.errors",
     "Options": "thalweg.options",
     "ThalwegError": "thalweg.errors",
+    "explain": "thalweg.explainer",
     "replay": "thalweg.replayer",
 }
 

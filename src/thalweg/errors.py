@@ -1,4 +1,4 @@
-"""Every error that thalweg raises on purpose, under one base class.
+"""Every error that thalweg raises on purpose, under one base class, and its one kind of warning.
 
 An error text says what is wrong, where (line and column for query texts), the
 value at fault, and what to do about it.
@@ -6,7 +6,12 @@ value at fault, and what to do about it.
 
 from __future__ import annotations
 
+import sys
+import warnings
 from dataclasses import dataclass
+from pathlib import Path
+
+_PACKAGE = str(Path(__file__).parent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,3 +74,23 @@ class CheckpointError(ThalwegError):
 
 class JavaError(ThalwegError):
     """No Java that Spark can run on; says which were tried and what was wrong with each."""
+
+
+class InputWarning(UserWarning):
+    """Input that is taken, but may not mean what its owner thinks; silence or raise it with :mod:`warnings`."""
+
+
+def warn(text: str) -> None:
+    """Warn about input, at the line outside of thalweg that passed it."""
+    level = 2
+    while level < 100 and _is_ours(level):
+        level += 1
+    warnings.warn(text, InputWarning, stacklevel=level)
+
+
+def _is_ours(level: int) -> bool:
+    """Whether the caller so many frames above :func:`warn` is a function of thalweg."""
+    try:
+        return sys._getframe(level).f_code.co_filename.startswith(_PACKAGE)
+    except ValueError:
+        return False

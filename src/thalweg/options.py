@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from decimal import Decimal
 from typing import Any, Literal, get_args
 
 from thalweg.errors import OptionError
@@ -19,13 +20,14 @@ Migration = Literal[
     "stairs",
     "stairs_jisc",
     "parallel_track_printed",
-    "jisc_printed",
 ]
 Production = Literal["push", "jit", "auto"]
 _WITHOUT_FEEDBACK = ("stairs", "stairs_jisc")
 """Their tuples reach states by any way, so that no place in a program can tell what is missing where."""
 _MOST_BUCKETS = 4096
 _MOST_BITS = 1 << 30
+_MOST_BYTES = (1 << 63) - 1
+_LONGEST_TEXT = 60
 _UNITS = {"": 1, "B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMG]?B|)", re.IGNORECASE)
 
@@ -159,9 +161,8 @@ class Options:
             for it, so that the output never stalls. ``"moving_state"``: all of it at once, before the next tuple.
             ``"parallel_track"``: both plans run until the old one has nothing of its own to say. Eddies send every
             tuple its own way: ``"cacq"`` keeps no states, ``"stairs"`` and ``"stairs_jisc"`` those of the plan, and
-            compute what a new one lacks at once or on demand. The answer is the same. Two more are for study:
-            ``"parallel_track_printed"``, and ``"jisc_printed"``, which loses results. A set difference keeps nothing
-            that a change of plan would have to move.
+            compute what a new one lacks at once or on demand. The answer is the same. One more is for study:
+            ``"parallel_track_printed"``. A set difference keeps nothing that a change of plan would have to move.
         memory_limit: what windows and states may take, as bytes or text (``"64 MB"``); on Spark, of all buckets
             together. Windows take what they need; of states, keys that nothing asks for go first, and are computed
             again when something does. None: as much as they need. Only with the migration ``"jisc"``.
@@ -206,6 +207,9 @@ class Options:
         if isinstance(self.production, Mapping):
             object.__setattr__(self, "production", Feedback.of(self.production))
         Feedback.of(self.production)
+        _text_or_none("plan", self.plan, "a plan such as '(A B) C'")
+        _text_or_none("lateness", self.lateness, "an interval such as '5 seconds'")
+        _text_or_none("idle_timeout", self.idle_timeout, "an interval such as '5 seconds'")
         _one_of("states", self.states, ("auto", "all", "none"))
         _one_of("migration", self.migration, get_args(Migration))
         _one_of("late_rows", self.late_rows, ("count", "table"))
@@ -213,7 +217,7 @@ class Options:
             raise OptionError(
                 f"option memory_limit makes keys absent, which goes with migration jisc, not {self.migration}"
             )
-        if not isinstance(self.batch_size, int) or self.batch_size < 1:
+        if not isinstance(self.batch_size, int) or isinstance(self.batch_size, bool) or self.batch_size < 1:
             raise OptionError(f"option batch_size is a number of tuples, at least 1, not {self.batch_size!r}")
         if self.buckets is not None and (not isinstance(self.buckets, int) or not 1 <= self.buckets <= _MOST_BUCKETS):
             raise OptionError(f"option buckets is a number from 1 to {_MOST_BUCKETS}, not {self.buckets!r}")
@@ -225,9 +229,12 @@ class Options:
         if limit is None:
             return None
         if isinstance(limit, str) and (match := _SIZE.fullmatch(limit.strip())):
-            limit = int(float(match[1]) * _UNITS[match[2].upper()])
-        if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
-            raise OptionError(f"option memory_limit is a number of bytes or a text such as '64 MB', not {limit!r}")
+            limit = int(Decimal(match[1]) * _UNITS[match[2].upper()])
+        if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= _MOST_BYTES:
+            raise OptionError(
+                "option memory_limit is a number of bytes or a text such as '64 MB', at most 8 EB, "
+                f"not {_shown(self.memory_limit)}"
+            )
         return limit
 
     @property
@@ -242,6 +249,8 @@ class Options:
             return Options()
         if isinstance(value, Options):
             return value
+        if not isinstance(value, Mapping):
+            raise OptionError(f"options are thalweg.Options(...) or a mapping of their names, not {_shown(value)}")
         _check_names(value, Options, "option")
         return Options(**value)
 
@@ -253,6 +262,17 @@ def _check_names(given: Mapping[str, Any], settings: type[Options | Adaptivity |
             close = difflib.get_close_matches(str(name), known, n=1)
             hint = f"Did you mean '{close[0]}'?" if close else f"Known are {', '.join(known)}."
             raise OptionError(f"unknown {what} '{name}'. {hint}")
+
+
+def _shown(value: object) -> str:
+    """A value for an error text, which may be longer than anybody wants to read."""
+    text = repr(value)
+    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}..."
+
+
+def _text_or_none(name: str, value: object, what: str) -> None:
+    if value is not None and not isinstance(value, str):
+        raise OptionError(f"option {name} is {what}, or None, not {_shown(value)}")
 
 
 def _at_least(name: str, value: object, least: int) -> None:

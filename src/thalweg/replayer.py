@@ -21,8 +21,9 @@ from thalweg.engine.eddy import Policy
 from thalweg.engine.instants import FOREVER
 from thalweg.engine.payload import TablePayload
 from thalweg.engine.savings import Savings
-from thalweg.errors import InputError, PlanError, QueryError
-from thalweg.intake import as_table
+from thalweg.errors import PlanError, QueryError, warn
+from thalweg.event_times import DEFAULT_TIME, Times, TimeUnits, time_columns, time_units, warn_of_zones, with_unit
+from thalweg.intake import as_tables, unusable_columns
 from thalweg.options import Options
 from thalweg.plan.difference import AnyPlan, DifferencePlan, format_any
 from thalweg.plan.join_graph import JoinGraph
@@ -107,9 +108,11 @@ def replay(
     cql: str,
     streams: Mapping[str, Any],
     *,
-    time: str | Mapping[str, str | None] = "ts",
+    time: Times = DEFAULT_TIME,
+    time_unit: TimeUnits | None = None,
     options: Options | Mapping[str, Any] | None = None,
     transitions: Transitions | None = None,
+    query: str | None = None,
 ) -> pa.Table:
     """Answer a query over finite tables.
 
@@ -118,12 +121,17 @@ def replay(
         streams: a table per stream: pyarrow, pandas, polars, anything that speaks Arrow, or a mapping of columns.
         time: the event time column; or a mapping from streams to theirs. A stream whose time is None is a static
             relation: its rows came before everything and stay.
+        time_unit: what event times that are integers count since 1970: "s", "ms", "us" or "ns"; or a mapping from
+            streams to theirs. The query then sees them as timestamps. Without it they are microseconds, and stay
+            integers; a warning says so if they look like another unit.
         options: :class:`thalweg.Options`, or a mapping of the same names.
         transitions: (position, plan) pairs: plans to change to while it runs. With these, or a plan in the options, the
             plan does not change by itself, unless ``Options(adaptive=Adaptivity(...))`` says so.
+        query: the name of the query to answer, if the text has several.
 
     Returns:
-        The results in time order.
+        The results in time order. A :class:`thalweg.InputWarning` tells of rows that were left out: without an event
+        time, or late. (:func:`thalweg.replayer.run` returns the numbers.)
 
     >>> trades = {"ts": [1_000_000, 4_000_000], "sym": ["x", "y"], "px": [10, 20]}
     >>> quotes = {"ts": [2_000_000, 9_000_000], "sym": ["x", "y"], "bid": [9, 19]}
@@ -136,21 +144,26 @@ def replay(
     [{'name': 'Xenon', 'px': 10}, {'name': 'Yttrium', 'px': 20}]
 
     """
-    return run(cql, streams, time=time, options=options, transitions=transitions).table
+    result = run(cql, streams, time=time, time_unit=time_unit, options=options, transitions=transitions, query=query)
+    _warn_of_rejected(result.summary)
+    return result.table
 
 
 def run(
     cql: str,
     streams: Mapping[str, Any],
     *,
-    time: str | Mapping[str, str | None] = "ts",
+    time: Times = DEFAULT_TIME,
+    time_unit: TimeUnits | None = None,
     options: Options | Mapping[str, Any] | None = None,
     transitions: Transitions | None = None,
     query: str | None = None,
     progress: Progress | None = None,
 ) -> ReplayResult:
     """Like :func:`replay`, with a summary; ``query`` picks one of several named queries of the text."""
-    replay = open_replay(cql, streams, time=time, options=options, transitions=transitions, query=query)
+    replay = open_replay(
+        cql, streams, time=time, time_unit=time_unit, options=options, transitions=transitions, query=query
+    )
     for done in replay.steps():
         if progress is not None:
             progress(done, replay.total)
@@ -161,15 +174,31 @@ def open_replay(
     cql: str,
     streams: Mapping[str, Any],
     *,
-    time: str | Mapping[str, str | None] = "ts",
+    time: Times = DEFAULT_TIME,
+    time_unit: TimeUnits | None = None,
     options: Options | Mapping[str, Any] | None = None,
     transitions: Transitions | None = None,
     query: str | None = None,
 ) -> Replay:
     """What :func:`run` goes through, to be gone through a step at a time."""
-    tables = {name: as_table(name, table) for name, table in streams.items()}
-    catalog = {name: language.Source(table.schema, _time_column(name, table, time)) for name, table in tables.items()}
-    return Replay(_pick(language.bind(cql, catalog), query), tables, Options.of(options), transitions or ())
+    chosen = Options.of(options)
+    tables, catalog = open_tables(streams, time, time_unit)
+    return Replay(pick_query(language.bind(cql, catalog), query), tables, chosen, transitions or ())
+
+
+def open_tables(
+    streams: Mapping[str, Any], time: Times, time_unit: TimeUnits | None
+) -> tuple[dict[str, pa.Table], dict[str, language.Source]]:
+    """The tables that a caller passed, and what a query may know of them."""
+    tables = as_tables(streams)
+    times, units = time_columns(tables, time), time_units(tables, time_unit)
+    tables = {
+        name: table if (column := times[name]) is None else with_unit(name, table, column, units.get(name))
+        for name, table in tables.items()
+    }
+    return tables, {
+        name: language.Source(table.schema, times[name], unusable_columns(table)) for name, table in tables.items()
+    }
 
 
 class Replay:
@@ -192,7 +221,10 @@ class Replay:
         lateness = None if options.lateness is None else interval_option("lateness", options.lateness)
         names = list(dict.fromkeys(ref.stream for ref in query.streams))
         times = {ref.stream: ref.time for ref in query.streams}
-        ordered = arrivals([(name, tables[name], times[name]) for name in names], lateness)
+        warn_of_zones({name: tables[name].schema.field(time).type for name, time in times.items() if time is not None})
+        self._tables = tables
+        usable = {name: tables[name].drop_columns(list(unusable_columns(tables[name]))) for name in names}
+        ordered = arrivals([(name, usable[name], times[name]) for name in names], lateness)
         self.arrivals: list[Arrivals] = [ordered[names.index(ref.stream)] for ref in query.streams]
         self.moving = {ref.alias: a for ref, a in self._pairs() if not ref.is_static}
         self.total = sum(len(a) for a in self.moving.values())
@@ -205,7 +237,14 @@ class Replay:
 
     def _check(self, transitions: Transitions) -> list[tuple[int, str]]:
         checked = []
-        for position, text in transitions:
+        for transition in transitions:
+            if not isinstance(transition, Sequence) or len(transition) != 2:
+                raise PlanError(
+                    f"a transition is a pair of a position and a plan, as in (1000, 'b a'), not {transition!r}"
+                )
+            position, text = transition
+            if not isinstance(text, str):
+                raise PlanError(f"a transition leads to the text of a plan, not to {text!r}")
             if not isinstance(position, int) or isinstance(position, bool) or position < 0:
                 raise PlanError(f"a transition happens at a position counted from 0, not {position!r}")
             if position > self.total:
@@ -323,7 +362,9 @@ class Replay:
     def _late_rows(self) -> dict[str, pa.Table]:
         if self.options.late_rows != "table":
             return {}
-        return {alias: a.table.take(pa.array(a.late)) for alias, a in self.moving.items()}
+        return {
+            ref.alias: self._tables[ref.stream].take(pa.array(a.late)) for ref, a in self._pairs() if not ref.is_static
+        }
 
 
 def _batch(stream: Arrivals, start: int, end: int) -> Batch | None:
@@ -332,24 +373,25 @@ def _batch(stream: Arrivals, start: int, end: int) -> Batch | None:
     return Batch(stream.slice(start, end), stream.times[start:end], stream.rows[start:end])
 
 
-def _time_column(name: str, table: pa.Table, time: str | Mapping[str, str | None]) -> str | None:
-    column = time if isinstance(time, str) else time.get(name, "ts")
-    if column is not None and column not in table.column_names:
-        raise InputError(
-            f"stream '{name}' has no column '{column}' to take its event time from. "
-            f"Its columns are {', '.join(table.column_names)}. Say which one it is with time=..., "
-            f"or that it is a static relation with time={{'{name}': None}}."
-        )
-    return column
+def _warn_of_rejected(summary: Summary) -> None:
+    for rejected, why in ((summary.bad, "had no event time"), (summary.late, "came too late")):
+        for alias, rows in rejected.items():
+            if rows:
+                kept_out = "1 row" if rows == 1 else f"{rows:,} rows"
+                warn(f"{kept_out} of stream '{alias}' {why} and took no part")
 
 
-def _pick(queries: Sequence[Query], name: str | None) -> Query:
+def pick_query(queries: Sequence[Query], name: str | None) -> Query:
+    """The query of this name; without a name, the only one."""
     names = ", ".join(query.name for query in queries)
     if name is None:
         if len(queries) != 1:
-            raise QueryError(f"the text has {len(queries)} queries ({names})", None, "Say which one to replay.")
+            hint = f"Say which one: query='{queries[0].name}'." if queries else ""
+            raise QueryError(f"the text has {len(queries)} queries ({names})", None, hint)
         return queries[0]
+    if not isinstance(name, str):
+        raise QueryError(f"query={name!r} is not the name of a query", None, f"Its queries are {names}.")
     for query in queries:
-        if query.name == name:
+        if query.name.lower() == name.lower():
             return query
     raise QueryError(f"the text has no query '{name}'", None, f"Its queries are {names}.")

@@ -271,3 +271,42 @@ def test_an_empty_stream_has_no_results(thalweg: Invoke, shop: Path, sources: li
     result = thalweg("replay", shop / "abc.cql", f"--source=A={shop}/empty.parquet", *sources[2:])
     assert result.exit_code == 0, result.output
     assert "(0 rows)" in result.stdout
+
+
+class TestIntegerTimes:
+    @pytest.fixture
+    def counted(self, shop: Path) -> list[str]:
+        """The same streams with times in seconds since 1970."""
+        arguments = []
+        for name in "abc":
+            table = read_table(shop / f"{name}.csv", time="ts")
+            seconds = table["ts"].cast(pa.timestamp("s")).cast(pa.int64())
+            write_table(table.set_column(2, "ts", seconds), shop / f"{name}.jsonl")
+            arguments += ["--source", f"{name.upper()}={shop}/{name}.jsonl"]
+        return arguments
+
+    @pytest.mark.parametrize("units", [["s"], ["A=s", "B=s", "C=s"], ["ms", "A=s", "B=s", "C=s"]])
+    def test_the_unit_is_said(self, thalweg: Invoke, shop: Path, counted: list[str], units: list[str]) -> None:
+        said = [f"--time-unit={unit}" for unit in units]
+        result = thalweg("replay", shop / "abc.cql", *counted, *said, "--out", shop / "out.csv")
+        assert result.exit_code == 0, result.output
+        assert result.stderr == ""
+        assert by_time(read_table(shop / "out.csv").to_pylist()) == RESULTS
+        explained = thalweg("explain", shop / "abc.cql", *counted, *said)
+        assert (explained.exit_code, explained.stderr) == (0, ""), explained.output
+
+    def test_times_that_look_like_another_unit_are_told(self, thalweg: Invoke, shop: Path, counted: list[str]) -> None:
+        result = thalweg("replay", shop / "abc.cql", *counted)
+        assert result.exit_code == 0, result.output
+        told = result.stderr.splitlines()
+        assert len(told) == 3
+        assert told[0] == (
+            "warning: the event times 'ts' of stream 'A' are read as microseconds since 1970: 1714564800 to "
+            "1714564830. They look like seconds: say time_unit='s'. If they are microseconds, say time_unit='us'."
+        )
+
+    def test_units_that_there_are_not(self, thalweg: Invoke, shop: Path, counted: list[str]) -> None:
+        result = thalweg("replay", shop / "abc.cql", *counted, "--time-unit", "hours")
+        assert result.exit_code == 2
+        said = " ".join(result.stderr.replace("│", " ").split())
+        assert "time_unit is one of s, ms, us, ns, not 'hours'" in said

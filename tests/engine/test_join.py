@@ -42,7 +42,7 @@ OPERATORS = {
 }
 
 
-MIGRATIONS: tuple[Migration, ...] = ("jisc", *(policy for policy in get_args(Migration) if policy != "jisc_printed"))
+MIGRATIONS: tuple[Migration, ...] = ("jisc", *get_args(Migration))
 """The policies under which the answer stays what it is."""
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.engine.rstu import Event, Feeder, pipeline, rstu, some_events, words
 from thalweg.cql.query import AttributeClass
-from thalweg.engine.join import JoinEngine
+from thalweg.engine.join import Completion, JoinEngine
 from thalweg.engine.migration import open_joiner
 from thalweg.options import Migration
 
@@ -20,11 +20,14 @@ PLANS = ["((R S) T) U", "((S T) R) U", "((U T) S) R", "(R U) (S T)", "((T U) R) 
 CORRECT: tuple[Migration, ...] = ("jisc", "moving_state", "parallel_track", "parallel_track_printed")
 
 
-def migrated(migration: Migration, seed: int, changes: int = 3) -> tuple[Feeder, Feeder]:
+def migrated(migration: Migration | Completion, seed: int, changes: int = 3) -> tuple[Feeder, Feeder]:
     """(a join that changes its plan, some of the times twice in a row; one that does not)."""
     rng = random.Random(seed)
     query = rstu(width=rng.choice([20, 60, 120]))
-    changing = Feeder(query, open_joiner(query, pipeline(PLANS[0]), migration=migration))
+    if migration == "jisc_printed":  # no policy that a user could choose
+        changing = Feeder(query, JoinEngine(query, pipeline(PLANS[0]), completion=migration))
+    else:
+        changing = Feeder(query, open_joiner(query, pipeline(PLANS[0]), migration=migration))
     steady = Feeder(query, JoinEngine(query, pipeline(PLANS[0])))
     start = 0
     for _ in range(changes):
@@ -52,13 +55,14 @@ def test_the_printed_procedure_loses_results() -> None:
     example: list[Event] = [("S", 0, 7), ("T", 1, 7), ("U", 2, 7)]
     later: list[Event] = [("S", 10, 7), ("R", 11, 7)]
     answers = {}
-    for migration in ("jisc", "jisc_printed"):
+    procedures: tuple[Completion, ...] = ("jisc", "jisc_printed")
+    for completion in procedures:
         query = rstu()
-        feeder = Feeder(query, open_joiner(query, pipeline("((R S) T) U"), migration=migration))
+        feeder = Feeder(query, JoinEngine(query, pipeline("((R S) T) U"), completion=completion))
         feeder.feed(example)
         feeder.joiner.transition(pipeline("((S T) R) U"))
         feeder.feed(later)
-        answers[migration] = feeder.results
+        answers[completion] = feeder.results
     assert answers["jisc"] == Counter({(0, 0, 0, 0): 1, (0, 1, 0, 0): 1})
     assert answers["jisc_printed"] == Counter({(0, 1, 0, 0): 1})
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from thalweg.engine.join import JoinEngine
 from thalweg.errors import ThalwegError
 from thalweg.experiments import EXPERIMENTS, jisc
 from thalweg.experiments.experiment import Document
@@ -123,7 +124,9 @@ def test_a_wrong_answer_stops_the_experiment(monkeypatch: pytest.MonkeyPatch) ->
     honest = driving.open_joiner
 
     def forgetful(query, plan, rank, migration, **others):
-        return honest(query, plan, rank, "jisc_printed" if migration == MOVING_STATE else migration, **others)
+        if migration == MOVING_STATE:
+            return JoinEngine(query, plan, rank, completion="jisc_printed", **others)
+        return honest(query, plan, rank, migration, **others)
 
     monkeypatch.setattr(driving, "open_joiner", forgetful)
     with pytest.raises(ThalwegError, match="jisc and moving_state answer differently"):

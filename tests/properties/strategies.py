@@ -34,6 +34,8 @@ PRODUCTIONS: tuple[str | tuple[tuple[str, int], ...], ...] = (
 )
 """A third without feedback; the others by looking, or by filters that are too small or large enough."""
 MEMORY_LIMITS = (None, None, None, 1, 20_000)
+LITERALS = (Lit(1, "int64"), Lit("x", "string"), Lit(True, "bool"))
+"""A list of these reads no column of any stream."""
 ALL_WINDOWS: tuple[WindowKind, ...] = ("range",) * 5 + ("rows",) * 5 + ("partition",) * 4 + ("unbounded", "now")
 
 
@@ -167,13 +169,17 @@ def derived_windows(sketch: Sketch, profile: Profile) -> list[Pred]:
 
 def select(sketch: Sketch) -> dict[str, Any]:
     pick = sketch.pick
-    form = pick.one("columns", "columns", "columns", "all", "one stream")
+    form = pick.one("columns", "columns", "columns", "all", "one stream", "one column", "literals")
     outs: list[Out | Star] = []
     if form == "columns":
         outs += [Out(an_expression(sketch), f"c{c}") for c in range(pick.one(1, 2, 3))]
+    elif form == "one column":
+        outs.append(Out(sketch.a_column(), "c0"))
+    elif form == "literals":
+        outs += [Out(pick.one(*LITERALS), f"c{c}") for c in range(pick.one(1, 2))]
     else:
         outs.append(Star() if form == "all" else Star(pick.one(*sketch.aliases)))
-    if not pick.chance(4):
+    if form in ("columns", "all", "one stream") and not pick.chance(4):
         outs.append(Out(ResultTime(), "rt"))
     return {"select": tuple(outs)}
 
@@ -193,7 +199,10 @@ def aggregation(sketch: Sketch) -> dict[str, Any]:
         having = Cmp(pick.one(">", "<=", "="), Agg("COUNT"), Lit(pick.one(1, 2, 0), "int64"))
     elif sketch.number.family == "int" and pick.chance(4):
         having = Cmp(pick.one(">", "<="), Agg("SUM", sketch.a_number()), Lit(pick.one(2, 5), "int64"))
-    outs = [Out(expr, f"c{c}") for c, expr in enumerate((*keys[: pick.one(2, 1, 0)], *calls))]
+    shown: list[Expr] = [*keys[: pick.one(2, 1, 0)], *calls]
+    if pick.chance(4):  # an aggregate that shows only inside an expression
+        shown[-1] = Arith("-", Agg("COUNT"), Agg("COUNT", sketch.a_column()))
+    outs = [Out(expr, f"c{c}") for c, expr in enumerate(shown)]
     if not pick.chance(4):
         outs.append(Out(ResultTime(), "rt"))
     return {"select": tuple(outs), "group_by": keys, "having": having}

@@ -9,10 +9,10 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 
-from tests.cases import Case, Range, Rows, Star
-from tests.expressions import Abs, Cmp, aliases_of, parts
+from tests.cases import Case, Out, Range, Rows, Star
+from tests.expressions import Abs, Agg, Arith, Cmp, Col, Lit, aliases_of, parts
 from tests.lifetimes import arrivals
-from tests.oracle import expected
+from tests.oracle import expected, output_columns
 from tests.properties import test_replay as families
 from tests.properties.settings import randomized
 from tests.properties.strategies import Profile, cases
@@ -58,6 +58,7 @@ def features(case: Case) -> Iterator[str]:
         if isinstance(pred, Cmp):
             yield pred.op
     yield from ("star" for out in case.select if isinstance(out, Star))
+    yield from read_by_select(case)
     yield from (case.output, case.join_style, "wrapped" if case.wrap else "not wrapped")
     for present, name in (
         (case.window, "window clause"),
@@ -87,6 +88,24 @@ def features(case: Case) -> Iterator[str]:
         yield "two transitions at once"
 
 
+def read_by_select(case: Case) -> Iterator[str]:
+    """How much of the streams the SELECT list reads."""
+    columns = [part for column in output_columns(case) for part in parts(column)]
+    aliases = {column.alias for column in columns if isinstance(column, Col)}
+    if all(isinstance(column, Lit) for column in columns):
+        yield "literals alone"
+    if len(columns) == 1 and aliases:
+        yield "one column"
+    if aliases and aliases != {item.alias for item in case.items}:
+        yield "nothing of some stream"
+    if any(out == Star() for out in case.select):
+        yield "everything"
+    if any(
+        isinstance(out, Out) and isinstance(out.expr, Arith) and Agg("COUNT") in parts(out.expr) for out in case.select
+    ):
+        yield "call inside an expression"
+
+
 ALWAYS = {
     *("int16", "binary"),
     *("states all", "states none", "states auto", "Range", "int64", "int32", "string", "decimal(10,2)"),
@@ -113,16 +132,20 @@ THETA = {"distance", "Between", "<", "<=", ">", ">=", "<>"}
 LINKS = {"=", "<=>", "linear", "left-deep", "eager"}
 CHANGES = {"transition at 0", "two transitions at once", "linear", "left-deep", "bushy", "eager"}
 OUTPUTS = {"istream", "dstream"}
+LISTS = {"literals alone", "one column", "nothing of some stream", "everything"}
 STATIC = {"static"}
 SPECIAL: dict[str, set[str]] = {
-    "one_class": {"window clause", "star", "Either", "bushy", "6 items", *LINKS},
-    "several_classes": {"window clause", "star", "Either", "bushy", "6 items", *LINKS},
-    "theta": THETA | {"linear"},
-    "mixed": THETA | WINDOWS | LINKS | STATIC,
-    "rows": WINDOWS | LINKS,
+    "one_class": LISTS | {"window clause", "star", "Either", "bushy", "6 items", *LINKS},
+    "several_classes": LISTS | {"window clause", "star", "Either", "bushy", "6 items", *LINKS},
+    "theta": THETA | LISTS | {"linear"},
+    "mixed": LISTS | THETA | WINDOWS | LINKS | STATIC,
+    "rows": WINDOWS | LINKS | LISTS,
     "intervals": {"NoneType", "Between", ">", ">="} | OUTPUTS | LINKS | STATIC,
-    "leaving": WINDOWS | LINKS | STATIC,
-    "aggregates": {"having", "group by", "one group", "1 items"} | OUTPUTS | WINDOWS | STATIC,
+    "leaving": WINDOWS | LINKS | STATIC | LISTS,
+    "aggregates": {"call inside an expression", "having", "group by", "one group", "1 items"}
+    | OUTPUTS
+    | WINDOWS
+    | STATIC,
     "differences": {"corresponding by", "difference plan", "two transitions at once"} | OUTPUTS | WINDOWS | STATIC,
     "late_rows": {"late rows", "lateness 0", "1 items"} | OUTPUTS | WINDOWS | LINKS | STATIC,
     "transitions": CHANGES,

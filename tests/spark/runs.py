@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from thalweg.spark.app import App
 
@@ -57,10 +57,14 @@ class FileRun:
         for source in sorted((self._root / "in").iterdir()):
             schema = self._spark.read.parquet(str(source)).schema
             frame = self._spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(source))
-            app.stream(source.name, frame, time=self._time, lateness=self._lateness.get(source.name, "0 seconds"))
+            self.register(app, source.name, frame)
         for source in sorted((self._root / "static").glob("*")):
             app.stream(source.name, self._spark.read.parquet(str(source)))
         return app
+
+    def register(self, app: App, name: str, frame: DataFrame) -> None:
+        """Make a stream known to the app."""
+        app.stream(name, frame, time=self._time, lateness=self._lateness.get(name, "0 seconds"))
 
     def run(
         self, options: Mapping[str, Any] | None = None, send: Callable[[App], None] = lambda app: None

@@ -24,6 +24,9 @@ from thalweg.intake import as_table
 from thalweg.plan.tree import format_tree, left_deep
 from thalweg.spark.app import App
 
+pytestmark = pytest.mark.filterwarnings("ignore:the event times of:thalweg.InputWarning")
+"""Cases have times with and without a zone side by side."""
+
 KINDS: dict[str, Profile] = {"join": JOINS, "aggregate": AGGREGATES, "difference": DIFFERENCES}
 PLAN = [("join", seed) for seed in range(5)] + [("aggregate", seed) for seed in range(3)] + [("difference", 0)]
 

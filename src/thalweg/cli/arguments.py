@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +11,7 @@ import typer
 from thalweg.cli.secrets import redacted
 
 if TYPE_CHECKING:
+    from thalweg.event_times import TimeUnit
     from thalweg.options import Adaptivity
 
 ScriptArgument = Annotated[str, typer.Argument(metavar="FILE", help="The query text; - reads it from stdin.")]
@@ -43,6 +44,15 @@ TimeOption = Annotated[
         "--time", metavar="COLUMN", help="Event time column: ts for every stream, trades=ts for one. Default: ts."
     ),
 ]
+TimeUnitOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--time-unit",
+        metavar="UNIT",
+        help="What event times that are integers count since 1970: s, ms, us or ns; trades=ms for one stream. "
+        "Default: us.",
+    ),
+]
 DebugOption = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
 
 
@@ -71,14 +81,13 @@ class MigrationChoice(StrEnum):
     STAIRS = "stairs"
     STAIRS_JISC = "stairs_jisc"
     PARALLEL_TRACK_PRINTED = "parallel_track_printed"
-    JISC_PRINTED = "jisc_printed"
 
 
 MigrationOption = Annotated[
     MigrationChoice,
     typer.Option(
         help="How the plan is changed: on demand, all at once, or side by side with the old one; the next three "
-        "route every tuple by an eddy. The last two are for study; jisc_printed loses results."
+        "route every tuple by an eddy. The last one is for study."
     ),
 ]
 
@@ -132,17 +141,39 @@ def named(values: Iterable[str], option: str, example: str) -> dict[str, str]:
 
 def time_columns(values: Iterable[str], streams: Iterable[str]) -> Mapping[str, str]:
     """The time column of each stream, from ``ts`` (for all) and ``A=ts`` (for one)."""
-    values, streams = list(values), list(streams)
+    streams = list(streams)
+    default, special = _per_stream(values, streams, "--time", "ts or trades=ts")
+    return {stream: special.get(stream, default or "ts") for stream in streams}
+
+
+def time_units(values: Iterable[str], streams: Iterable[str]) -> dict[str, TimeUnit]:
+    """The unit of the event times of each stream that has one said, from ``ms`` (for all) and ``A=ms`` (for one)."""
+    from thalweg.errors import InputError
+    from thalweg.event_times import checked_unit
+
+    streams = list(streams)
+    default, special = _per_stream(values, streams, "--time-unit", "ms or trades=ms")
+    given = ({} if default is None else dict.fromkeys(streams, default)) | special
+    try:
+        return {stream: checked_unit(unit) for stream, unit in given.items()}
+    except InputError as error:
+        raise typer.BadParameter(f"{error}.", param_hint="--time-unit") from error
+
+
+def _per_stream(
+    values: Iterable[str], streams: Sequence[str], option: str, example: str
+) -> tuple[str | None, dict[str, str]]:
+    """What was given for all streams, if anything, and what for single ones."""
+    values = list(values)
     common = [value.strip() for value in values if "=" not in value]
     if len(common) > 1:
-        raise typer.BadParameter(f"both '{common[0]}' and '{common[1]}' are for all streams.", param_hint="--time")
-    special = named((value for value in values if "=" in value), "--time", "ts or trades=ts")
+        raise typer.BadParameter(f"both '{common[0]}' and '{common[1]}' are for all streams.", param_hint=option)
+    special = named((value for value in values if "=" in value), option, example)
     for stream in special:
         if stream not in streams:
             known = ", ".join(streams) or "none"
-            raise typer.BadParameter(f"'{stream}' is no source; the sources are: {known}.", param_hint="--time")
-    default = common[0] if common else "ts"
-    return {stream: special.get(stream, default) for stream in streams}
+            raise typer.BadParameter(f"'{stream}' is no source; the sources are: {known}.", param_hint=option)
+    return common[0] if common else None, special
 
 
 def static_relations(values: Iterable[str], streams: Iterable[str]) -> dict[str, str]:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from thalweg.cli.console import activity, grid, show
 from thalweg.cli.demo_text import checksum, headline, introduce, same_rows
-from thalweg.cli.explain import statistics_of
 from thalweg.cli.render import counted, duration
 
 if TYPE_CHECKING:
@@ -63,6 +62,7 @@ def replayed(streams: Mapping[str, pa.Table], plan: str, *changes: tuple[int, st
 def _explain(console: Console, streams: Mapping[str, pa.Table]) -> None:
     from thalweg.cli import demo_data as shop
     from thalweg.cql import Source, bind
+    from thalweg.explainer import statistics_of
     from thalweg.plan.explain import explain_text
     from thalweg.plan.join_graph import JoinGraph
     from thalweg.plan.search import resolve_plan

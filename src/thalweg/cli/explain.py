@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,9 +17,11 @@ from thalweg.cli.arguments import (
     StatesChoice,
     StaticOption,
     TimeOption,
+    TimeUnitOption,
     named,
     static_relations,
     time_columns,
+    time_units,
 )
 from thalweg.cli.console import output
 from thalweg.cli.failures import failures
@@ -29,10 +30,7 @@ from thalweg.cli.schema import parse_schema
 from thalweg.cli.sources import SOURCE_EXAMPLE, read_sources
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from thalweg.cql.query import Query
-    from thalweg.plan.statistics import Statistics
 
 SCHEMA_EXAMPLE = "trades='sym STRING, price DOUBLE, ts TIMESTAMP'"
 
@@ -46,6 +44,7 @@ def explain(
         typer.Option(metavar="NAME=COLUMNS", help="A stream without data, as in trades='sym STRING, ts TIMESTAMP'."),
     ] = None,
     time: TimeOption = None,
+    time_unit: TimeUnitOption = None,
     plan: Annotated[
         str | None, typer.Option(metavar="PLAN", help='Explain this plan, such as "(A B) C", not the planner\'s.')
     ] = None,
@@ -96,20 +95,23 @@ def explain(
         raise typer.BadParameter(f"'{name}' also has a --source, which has its own schema.", param_hint="--schema")
     relations = static_relations(static or [], [*paths, *described])
     times = {**time_columns(time or [], [*paths, *described]), **dict.fromkeys(relations)}
+    units = time_units(time_unit or [], [*paths, *described])
     schemas = {name: parse_schema(name, text) for name, text in described.items()}
     with failures(debug=debug) as report:
-        from thalweg.cql import Source, bind
+        from thalweg.cql import bind
+        from thalweg.explainer import statistics_of
         from thalweg.options import Feedback
         from thalweg.plan.explain import explain_json
         from thalweg.plan.explain_text import lay_out
         from thalweg.plan.partitioning import choose_partitioning
         from thalweg.planning import plan_for
+        from thalweg.replayer import open_tables
         from thalweg.spark.division import carried_facts, divide
 
         cql = report.read_script(str(file))
-        tables = read_sources(paths | relations, times)
-        schemas |= {name: table.schema for name, table in tables.items()}
-        bound = _wanted(bind(cql, {name: Source(columns, times[name]) for name, columns in schemas.items()}), query)
+        tables, catalog = open_tables(read_sources(paths | relations, times) | schemas, times, units)
+        tables = {name: table for name, table in tables.items() if name not in schemas}
+        bound = _wanted(bind(cql, catalog), query)
         statistics = [statistics_of(each, tables) for each in bound]
         plans = [plan_for(each, known, plan, states.value) for each, known in zip(bound, statistics, strict=True)]
         spread = [None if buckets is None else choose_partitioning(each, buckets) for each in bound]
@@ -136,15 +138,3 @@ def _wanted(queries: tuple[Query, ...], name: str | None) -> tuple[Query, ...]:
         names = ", ".join(query.name for query in queries)
         raise QueryError(f"the text has no query '{name}'", None, f"Its queries are {names}.")
     return chosen
-
-
-def statistics_of(query: Query, tables: Mapping[str, pa.Table]) -> Statistics:
-    """What the files say about the streams, if there is one for each of them; else assumptions."""
-    from thalweg.arrivals import arrivals
-    from thalweg.plan.statistics import Statistics
-    from thalweg.planning import measured_statistics
-
-    if any(ref.stream not in tables for ref in query.streams):
-        return Statistics.default(query)
-    ordered = arrivals([(ref.stream, tables[ref.stream], ref.time) for ref in query.streams], None)
-    return measured_statistics(query, ordered)

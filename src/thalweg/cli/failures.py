@@ -13,17 +13,19 @@ code meaning
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 import typer
 from rich.cells import cell_len
 
 from thalweg.cli.console import diagnostics, printable
 from thalweg.cli.secrets import redacted, secrets_of
-from thalweg.errors import InputError, Location, QueryError, ThalwegError
+from thalweg.errors import InputError, InputWarning, Location, QueryError, ThalwegError
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,21 @@ class Report:
         """Print an error."""
         diagnostics().print(redacted(text, self.secrets), soft_wrap=True)
 
+    def show_warning(
+        self,
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,  # noqa: ARG002 - the signature is that of warnings.showwarning
+        line: str | None = None,
+    ) -> None:
+        """Print a warning of Python's; one about input without the place in the program that noticed it."""
+        if issubclass(category, InputWarning):
+            self.print(f"warning: {printable(str(message))}")
+        else:
+            self.print(warnings.formatwarning(message, category, filename, lineno, line).rstrip())
+
     def read_script(self, file: str) -> str:
         """Read the query text of ``file`` (``-`` is stdin); query errors from here on point into it."""
         self.script = _read_script(file)
@@ -60,7 +77,10 @@ def failures(*, debug: bool) -> Iterator[Report]:
     """Turn errors of the block into messages and exit codes; with ``debug`` let them through."""
     report = Report()
     try:
-        yield report
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", InputWarning)
+            warnings.showwarning = report.show_warning
+            yield report
     except KeyboardInterrupt:
         diagnostics().print("interrupted")
         raise typer.Exit(130) from None

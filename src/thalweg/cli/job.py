@@ -22,17 +22,22 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from thalweg.cql.query import Query
+    from thalweg.event_times import TimeUnit
     from thalweg.options import Options
     from thalweg.spark.app import App
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A stream as the command line names it; a static relation has neither time nor lateness."""
+    """A stream as the command line names it; a static relation has neither time nor lateness.
+
+    ``unit`` is what event times that are integers count, if that was said.
+    """
 
     source: str
     time: str | None
     lateness: str | None
+    unit: TimeUnit | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +104,7 @@ def prepare(
 
     from thalweg.cql import bind
     from thalweg.spark.app import App
-    from thalweg.spark.columns import source_of
+    from thalweg.spark.columns import source_of, with_time_unit
 
     app = App(spark, directory=directory)
     catalog = {}
@@ -108,6 +113,7 @@ def prepare(
             frame, time = open_relation(app.spark, given.source), None
         else:
             frame, time = open_source(app.spark, stream, given.source, given.time)
+            frame = with_time_unit(stream, frame, time, given.unit)
         app.stream(stream, frame, time=time, lateness=given.lateness)
         catalog[stream] = source_of(frame, time)
     (query,) = bind(text, catalog)

@@ -21,11 +21,13 @@ from thalweg.cli.arguments import (
     StatesChoice,
     StaticOption,
     TimeOption,
+    TimeUnitOption,
     adaptivity,
     named,
     static_relations,
     switches,
     time_columns,
+    time_units,
 )
 from thalweg.cli.console import activity, diagnostics, output, progress_bar
 from thalweg.cli.failures import failures
@@ -41,6 +43,7 @@ def replay(
     source: SourceOption = None,
     static: StaticOption = None,
     time: TimeOption = None,
+    time_unit: TimeUnitOption = None,
     plan: Annotated[
         str | None, typer.Option(metavar="PLAN", help='Initial plan, such as "(A B) C". Default: the planner picks.')
     ] = None,
@@ -98,6 +101,7 @@ def replay(
         raise typer.BadParameter(f"name the streams, as in --source {SOURCE_EXAMPLE}.", param_hint="--source")
     relations = static_relations(static or [], paths)
     times = {**time_columns(time or [], paths), **dict.fromkeys(relations)}
+    units = time_units(time_unit or [], paths)
     transitions = switches(switch or [])
     if late_out is not None and lateness is None:
         raise typer.BadParameter("without --lateness no row is late.", param_hint="--late-out")
@@ -127,7 +131,14 @@ def replay(
             tables = read_sources(paths | relations, times)
         with progress_bar("replay") as progress:
             result = run(
-                cql, tables, time=times, options=options, transitions=transitions, query=query, progress=progress
+                cql,
+                tables,
+                time=times,
+                time_unit=units,
+                options=options,
+                transitions=transitions,
+                query=query,
+                progress=progress,
             )
         if out is not None:
             write_table(result.table, out)

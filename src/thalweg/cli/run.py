@@ -22,10 +22,12 @@ from thalweg.cli.arguments import (
     ProductionOption,
     ScriptArgument,
     StatesChoice,
+    TimeUnitOption,
     adaptivity,
     named,
     static_relations,
     time_columns,
+    time_units,
 )
 from thalweg.cli.connectors import SOURCE_FORMS, Sink, parse_sink
 from thalweg.cli.console import activity
@@ -96,6 +98,7 @@ def run(
             help="Event time column: ts for every stream, trades=ts for one. Default: ts, else timestamp.",
         ),
     ] = None,
+    time_unit: TimeUnitOption = None,
     lateness: Annotated[
         list[str] | None,
         typer.Option(
@@ -152,6 +155,7 @@ def run(
         raise typer.BadParameter(f"name the streams, as in --source {SOURCE_FORMS}.", param_hint="--source")
     relations = static_relations(static or [], sources)
     times = time_columns(time or [], sources)
+    units = time_units(time_unit or [], sources)
     lags = _lateness(lateness or [], sources)
     if once and trigger is not None:
         raise typer.BadParameter("--once takes everything there is, without waiting.", param_hint="--trigger")
@@ -174,7 +178,9 @@ def run(
         )
         pace = _pace(trigger, once=once)
         into = parse_sink(sink)
-        streams = {stream: Stream(given, times[stream], lags[stream]) for stream, given in sources.items()}
+        streams = {
+            stream: Stream(given, times[stream], lags[stream], units.get(stream)) for stream, given in sources.items()
+        }
         streams |= {relation: Stream(given, None, None) for relation, given in relations.items()}
         with _places(into, checkpoint, directory) as places:
             log = None if debug else places.commands / "spark.log"

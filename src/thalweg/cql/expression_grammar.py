@@ -7,6 +7,7 @@ grammar of statements refuses a token live here too.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar
 
@@ -26,6 +27,7 @@ FUNCTION_MARK = "function"
 """The key in a node's ``meta`` under which the name of the function that the user wrote is kept."""
 
 CLAUSE_WORDS = ("SELECT", "FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "FRESHNESS")
+WINDOW_WORDS = ("RANGE", "ROWS", "NOW", "PARTITION")
 QUERY_STARTS = frozenset({TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.VALUES})
 _QUOTES_HINT = "Quotes make a text in Spark SQL; names are quoted with backticks."
 
@@ -143,7 +145,10 @@ class ExpressionGrammar(SparkParser):
         entry = unsupported.STATEMENTS.get(self._word())
         if entry is not None:
             self._unsupported(entry, self._curr)
-        self._fail(f"a query begins with SELECT, ISTREAM, DSTREAM or CREATE QUERY, not with {self._found()}")
+        meant = "Did you mean SELECT?" if difflib.get_close_matches(self._word(), ["SELECT"], cutoff=0.7) else ""
+        self._fail(
+            f"a query begins with SELECT, ISTREAM, DSTREAM or CREATE QUERY, not with {self._found()}", hint=meant
+        )
 
     def _refuse_rest(self) -> NoReturn:
         """Refuse what stands where a query should have ended or gone on."""
@@ -151,11 +156,18 @@ class ExpressionGrammar(SparkParser):
         entry = unsupported.CLAUSES.get(word)
         if entry is not None:
             self._unsupported(entry, self._curr)
+        before = self._prev.text.upper() if self._prev and self._prev.token_type == TokenType.VAR else ""
+        if meant := difflib.get_close_matches(before, CLAUSE_WORDS, n=1, cutoff=0.7):  # it was taken for an alias
+            self._fail(
+                f"unexpected {self._found()} behind '{self._prev.text}'", self._prev, f"Did you mean {meant[0]}?"
+            )
         hint = ""
         if word in CLAUSE_WORDS:
             hint = f"The order of clauses is {', '.join(CLAUSE_WORDS).replace('GROUP', 'GROUP BY')}."
         elif self._at(TokenType.L_BRACKET):
             hint = "A window stands behind its stream in the FROM list."
+        elif word in WINDOW_WORDS:
+            hint = "A window stands in brackets behind its stream, as in [RANGE 5 MINUTES]."
         self._fail(f"unexpected {self._found()}", hint=hint)
 
     def _unsupported(self, entry: tuple[str, str], token: Token) -> NoReturn:

@@ -12,7 +12,7 @@ import difflib
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel, SqlglotError
 
-from thalweg.cql.expression_grammar import FUNCTION_MARK
+from thalweg.cql.expression_grammar import FUNCTION_MARK, WINDOW_WORDS
 from thalweg.cql.locations import SourceText
 from thalweg.errors import BindError, UnsupportedError
 
@@ -123,7 +123,7 @@ def check_expression(expression: exp.Expr, source: SourceText) -> None:
 def _check_kind(node: exp.Expr, name: str | None, source: SourceText) -> None:
     for kind, words in _NAMES.items():
         if isinstance(node, kind):
-            hint = "A window stands behind its stream in the FROM list." if kind is exp.Bracket else ""
+            hint = _bracket_hint(node) if isinstance(node, exp.Bracket) else ""
             raise UnsupportedError(f"{words} not supported", source.of(node), hint)
     is_other = isinstance(node, exp.AggFunc) and not isinstance(node, (exp.Count, exp.Sum, exp.Min, exp.Max, exp.Avg))
     if is_other or name in _OTHER_AGGREGATES:
@@ -132,6 +132,15 @@ def _check_kind(node: exp.Expr, name: str | None, source: SourceText) -> None:
         raise UnsupportedError(f"the aggregate {called} is not supported", source.of(node), hint)
     if name is None and not isinstance(node, _STRUCTURE):
         raise UnsupportedError(f"{node.key.upper()} is not supported in an expression", source.of(node))
+
+
+def _bracket_hint(bracket: exp.Bracket) -> str:
+    """What somebody who writes brackets behind an expression may have wanted."""
+    if bracket.this.meta.get(FUNCTION_MARK) == "split":
+        return "SPLIT_PART(text, delimiter, n) takes the n-th part, counted from 1."
+    if any(isinstance(node, exp.Column) and node.name.upper() in WINDOW_WORDS for node in bracket.expressions):
+        return "A window stands behind its stream in the FROM list."
+    return "Make the element a column of its own before the stream is registered."
 
 
 def _check_arguments(call: exp.Expr, source: SourceText) -> None:

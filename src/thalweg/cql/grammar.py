@@ -22,7 +22,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from thalweg.cql import unsupported
 from thalweg.cql.durations import measure
-from thalweg.cql.expression_grammar import CLAUSE_WORDS, QUERY_STARTS, ExpressionGrammar
+from thalweg.cql.expression_grammar import CLAUSE_WORDS, QUERY_STARTS, WINDOW_WORDS, ExpressionGrammar
 from thalweg.cql.nodes import ContinuousSelect, CreateQuery, Difference, SelectItem, StreamItem, StreamWindow
 from thalweg.errors import OptionError
 
@@ -234,6 +234,7 @@ class CqlParser(ExpressionGrammar):
         if self._word() == "LATERAL":
             self._unsupported(unsupported.CLAUSES["LATERAL"], start)
         name = self._name("FROM and JOIN are followed by the name of a stream")
+        self._refuse_parentheses(name)
         if self._at(TokenType.L_PAREN):
             self._unsupported(unsupported.TABLE_FUNCTIONS, start)
         if self._at(TokenType.DOT):
@@ -243,6 +244,7 @@ class CqlParser(ExpressionGrammar):
         item.update_positions(start)
         self._bracket(item)
         item.set("alias", self._alias(self.TABLE_ALIAS_TOKENS))
+        self._refuse_parentheses(name)
         if self._at(TokenType.L_PAREN):
             self._unsupported(unsupported.COLUMN_ALIASES, self._curr)
         self._bracket(item)
@@ -251,6 +253,11 @@ class CqlParser(ExpressionGrammar):
         return item
 
     # Windows
+
+    def _refuse_parentheses(self, stream: exp.Identifier) -> None:
+        """Refuse a window in parentheses, which are easily mistaken for brackets."""
+        if self._at(TokenType.L_PAREN) and self._next and self._next.text.upper().split(" ")[0] in WINDOW_WORDS:
+            self._fail(f"the window of stream '{stream.name}' stands in parentheses", hint=_WINDOW_FORMS)
 
     def _bracket(self, item: StreamItem) -> None:
         if self._at(TokenType.L_BRACKET) and item.args.get("window"):

@@ -166,7 +166,7 @@ def _digits(kind: pa.DataType) -> tuple[int, int]:
 
 def fits_exactly(kinds: list[pa.DataType]) -> bool:
     """Whether the common type of exact numbers holds every value of them all."""
-    shapes = [_digits(kind) for kind in kinds]
+    shapes = [_digits(kind) for kind in kinds if not pa.types.is_null(kind)]
     return max(digits - scale for digits, scale in shapes) + max(scale for _, scale in shapes) <= MAX_DIGITS
 
 

@@ -4,11 +4,12 @@ Results enter and leave; the relation R(tau) has a row per group of the results 
 instant tau (and always exactly one row without GROUP BY). ISTREAM emits the rows of R(tau) that were not
 in R(tau-), DSTREAM those of R(tau-) that are not in R(tau).
 
-Why HAVING can stay outside: it is a condition on the values of a row alone. Rows with equal
-values before and after an instant pass or fail on both sides, and cancel out. A row
+Why HAVING can stay outside, where a row shows every aggregate: it is a condition on the values of a row alone. Rows
+with equal values before and after an instant pass or fail on both sides, and cancel out. A row
 whose values changed is another row: whether its former self passed does not matter
 to ISTREAM, nor its new self to DSTREAM. So it suffices to emit the *changed* rows
-of one side and to filter those by HAVING.
+of one side and to filter those by HAVING. Where an aggregate is hidden (it stands in HAVING alone, or inside an
+expression), its change need not be one of the row: ``differ`` decides.
 
 Memory is bounded by the results and groups alive (their peak, and for a group key about twice): a group
 without results is forgotten and its number given to another.
@@ -16,7 +17,7 @@ without results is forgotten and its number given to another.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -28,17 +29,21 @@ from thalweg.engine.accumulators import (
     Accumulator,
     CountResults,
     CountValues,
+    Sides,
     checked_cast,
     decimal_scale,
     is_short_decimal,
 )
-from thalweg.engine.arrays import Int8s, Int64s, grown
+from thalweg.engine.arrays import Bools, Int8s, Int64s, grown
 from thalweg.engine.extrema import Extremum, RankedExtremum
 from thalweg.engine.interner import Interner
 from thalweg.engine.kernels import aggregate as kernels
 from thalweg.engine.kernels.aggregate import NOTHING, Routed
 from thalweg.engine.sums import DoubleSum, IntegerSum
 from thalweg.errors import ThalwegError, UnsupportedError
+
+Differ = Callable[[Int64s, pa.Table, pa.Table], Bools]
+"""Given instants, and the rows of groups before and at them: which rows are other ones to whoever sees them."""
 
 
 class RunningAggregation:
@@ -51,9 +56,13 @@ class RunningAggregation:
 
     __image__: ClassVar = ("_accumulators", "_keys", "_slot_group", "_alive", "_mark", "_now")
 
-    def __init__(self, aggregation: Aggregation, output: Output) -> None:
-        """Start with no results; an aggregate that has no meaning for its argument's type is an UnsupportedError."""
+    def __init__(self, aggregation: Aggregation, output: Output, differ: Differ | None = None) -> None:
+        """Start with no results; an aggregate that has no meaning for its argument's type is an UnsupportedError.
+
+        Without ``differ`` a row is another one as soon as one of its aggregates is.
+        """
         self._output = output
+        self._differ = differ
         self._calls = aggregation.calls
         self._accumulators = [_accumulator(call) for call in aggregation.calls]
         key_types = [key.type for key in aggregation.keys]
@@ -110,15 +119,24 @@ class RunningAggregation:
         changed = was_there != is_there
         for side in sides:
             changed |= side.differ()
+        if self._differ is not None:
+            both = np.flatnonzero(changed & was_there & is_there)
+            before, after = (self._rows(routed, sides, both, entering=side) for side in (False, True))
+            changed[both] = self._differ(times[routed.first[both]], before, after)
         entering = self._output is Output.ISTREAM
         shown = np.flatnonzero(changed & (is_there if entering else was_there))
-        columns = self._keys.columns(routed.group[shown]) if self._keys is not None else []
-        for accumulator, side in zip(self._accumulators, sides, strict=True):
-            values, null = (side.after, side.after_null) if entering else (side.before, side.before_null)
-            columns.append(accumulator.column(values[shown], null[shown]))
+        emitted = self._rows(routed, sides, shown, entering=entering)
         if self._keys is not None:
             self._keys.forget(self._alive)
-        return times[routed.first[shown]], pa.Table.from_arrays(columns, schema=self.schema)
+        return times[routed.first[shown]], emitted
+
+    def _rows(self, routed: Routed, sides: Sequence[Sides], changes: Int64s, *, entering: bool) -> pa.Table:
+        """The rows of the groups of some changes: as they are from that instant on, or as they were before it."""
+        columns = self._keys.columns(routed.group[changes]) if self._keys is not None else []
+        for accumulator, side in zip(self._accumulators, sides, strict=True):
+            values, null = (side.after, side.after_null) if entering else (side.before, side.before_null)
+            columns.append(accumulator.column(values[changes], null[changes]))
+        return pa.Table.from_arrays(columns, schema=self.schema)
 
     def _check(self, times: Int64s, signs: Int8s, rows: pa.Table) -> None:
         entering = np.count_nonzero(signs > 0)

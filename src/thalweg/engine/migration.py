@@ -1,6 +1,6 @@
 """How a join gets from one plan to the next: policies over one engine, behind one interface.
 
-The answer is the same under every policy but the last; they differ in when the work of a change is done.
+The answer is the same under every policy; they differ in when the work of a change is done.
 
 ``jisc``
     States of the new plan alone start with every key absent; a probe completes the key it asks for (JISC 4). The
@@ -16,9 +16,10 @@ The answer is the same under every policy but the last; they differ in when the 
 ``parallel_track_printed``
     The same as it is usually described: duplicates are found by hashing results, and whether the old plan may
     end by walking through its states from time to time. For comparison.
-``jisc_printed``
-    JISC's procedure 1 to the letter, which takes a key for completed when it finds some entry of it. **It loses
-    results**: an entry that was stored after the change hides that older ones are missing. For study alone.
+
+JISC's procedure 1 to the letter is none of them: it takes a key for completed when it finds some entry of it, and loses
+results, for an entry that was stored after the change hides that older ones are missing. For study,
+``JoinEngine(..., completion="jisc_printed")`` follows it.
 """
 
 from __future__ import annotations

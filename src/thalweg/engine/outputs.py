@@ -11,8 +11,10 @@ import pyarrow.compute as pc
 
 from thalweg.cql.query import Aggregation, Output, Projection, Query
 from thalweg.engine.aggregate import RunningAggregation
+from thalweg.engine.arrays import Bools
 from thalweg.engine.departures import Departures
-from thalweg.engine.expressions import Expressions
+from thalweg.engine.expressions import Expressions, plain_column
+from thalweg.engine.interner import Interner
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.payload import Rows
 from thalweg.engine.results import Outputs
@@ -93,7 +95,9 @@ class Aggregates:
     ) -> None:
         self._payloads = payloads
         self._departures = Departures(len(payloads))
-        self._running = RunningAggregation(aggregation, query.output)
+        shown = {plain_column(projection.expression) for projection in query.select}
+        hides = any(("", f"__a{i}") not in shown for i in range(len(aggregation.calls)))
+        self._running = RunningAggregation(aggregation, query.output, self._differ if hides else None)
         arguments = [
             Projection(f"__x{i}", call.argument, call.argument_type)
             for i, call in enumerate(aggregation.calls)
@@ -120,11 +124,37 @@ class Aggregates:
         entering = events.signs > 0
         arguments = self._arguments.of_results(self._payloads, events.rows[entering], events.times[entering])
         times, changed = self._running.apply(events.times, events.signs, events.slots, arguments)
-        changed = changed.append_column("__time", pa.array(times, pa.timestamp("us")))
-        if self._having is not None:
-            changed = changed.filter(pc.fill_null(self._having.of_table(changed).column(0), False))
+        changed = _at(times, changed)
+        changed = changed.filter(pa.array(self._holds(changed)))
         if changed.num_rows:
             yield self._outputs.of_table(changed)
 
+    def _holds(self, groups: pa.Table) -> Bools:
+        """Which rows pass HAVING."""
+        if self._having is None:
+            return np.ones(groups.num_rows, np.bool_)
+        holds: Bools = pc.fill_null(self._having.of_table(groups).column(0), False).to_numpy()
+        return holds.astype(np.bool_)
+
+    def _differ(self, times: Int64s, before: pa.Table, after: pa.Table) -> Bools:
+        """Which rows are there on one side alone, or show something else there.
+
+        Both sides have the time of the change: that it has come does not make a row another one. What HAVING refuses
+        is not computed.
+        """
+        sides = [_at(times, side) for side in (before, after)]
+        held, holds = map(self._holds, sides)
+        differ: Bools = held != holds
+        both = held & holds
+        shown = [self._outputs.of_table(side.filter(pa.array(both))) for side in sides]
+        codes = Interner().codes(pa.concat_tables(shown).columns)
+        differ[both] = np.not_equal(*np.split(codes, 2))
+        return differ
+
     def rows(self, stream: int) -> Int64s:
         return self._departures.rows(stream)
+
+
+def _at(times: Int64s, groups: pa.Table) -> pa.Table:
+    """Rows of groups with the instants at which they change."""
+    return groups.append_column("__time", pa.array(times, pa.timestamp("us")))

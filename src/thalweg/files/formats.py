@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,11 +11,11 @@ from typing import Any
 import pyarrow as pa
 
 from thalweg.errors import InputError
+from thalweg.files.json_lines import read_json_lines, write_json_lines
 
 PathLike = str | os.PathLike[str]
 
 _HEAD_BYTES = 4096  # enough to see a magic number, or a NUL byte in what should be text
-_JSON_BLOCK_BYTES = 16 << 20  # an object must fit into one block; Arrow's default of 1 MiB refuses longer lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +60,16 @@ def read_file(file: Path, form: Format) -> pa.Table:
             head = handle.read(_HEAD_BYTES)
         _check_content(file, form, head)
         table = form.read(file)
+        names = table.column_names
+    except UnicodeDecodeError as error:
+        raise InputError(f"{file} has a column whose name is not UTF-8 text. Convert the file first.") from error
     except OSError as error:  # Arrow reports broken parquet pages as an OSError without a number
         raise InputError(f"cannot read {file}: {reason(error)}") from error
     except pa.ArrowException as error:
         raise InputError(f"{file} is not a readable {form.name} file: {first_line(error)}") from error
-    for name in table.column_names:
-        if table.column_names.count(name) > 1:
-            raise InputError(f"{file} has {table.column_names.count(name)} columns named '{name}'; names must differ")
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"{file} has {names.count(name)} columns named '{name}'; names must differ")
     return table.replace_schema_metadata(None)
 
 
@@ -151,66 +152,15 @@ def _write_csv(table: pa.Table, file: Path) -> None:
     csv.write_csv(table, file)
 
 
-def _read_json(file: Path) -> pa.Table:
-    from pyarrow import json as arrow_json
-
-    options = arrow_json.ReadOptions(block_size=_JSON_BLOCK_BYTES)
-    try:
-        table = arrow_json.read_json(file, read_options=options)
-        table.validate(full=True)  # finds texts that are not UTF-8, which the parser lets pass
-    except pa.ArrowInvalid as fault:
-        reason = _json_fault(file) or first_line(fault).removeprefix("JSON parse error: ")
-        raise InputError(f"{file} is not JSON lines, one object per line: {reason}") from fault
-    if not table.num_columns:
-        raise InputError(f"{file} holds objects without a single field, so it has no columns")
-    return table
-
-
-_JSON_KINDS = {bool: "a boolean", int: "a number", float: "a number", str: "text", dict: "an object", list: "an array"}
-
-
-def _json_fault(file: Path) -> str | None:
-    """The first line that is no object, or whose fields contradict the lines before it."""
-    first_seen: dict[str, tuple[str, int]] = {}
-    with file.open("rb") as lines:
-        for number, line in enumerate(lines, start=1):
-            if not line.strip():
-                continue
-            try:
-                row: Any = json.loads(line.rstrip())
-            except UnicodeDecodeError:
-                return f"line {number} is not UTF-8"
-            except json.JSONDecodeError as error:
-                return f"line {number}, column {error.colno}: {error.msg[:1].lower()}{error.msg[1:]}"
-            if row is None:  # Arrow takes it as an object without fields
-                continue
-            if not isinstance(row, dict):
-                return f"line {number} is {_JSON_KINDS[type(row)]}"
-            for name, value in row.items():
-                if value is None:
-                    continue
-                kind = _JSON_KINDS[type(value)]
-                before, where = first_seen.setdefault(name, (kind, number))
-                if kind != before:
-                    return f"field '{name}' is {kind} in line {number} but {before} in line {where}"
-    return None
-
-
-def _write_json(table: pa.Table, file: Path) -> None:
-    import duckdb
-
-    # No network, whatever the build: DuckDB would fetch a missing extension by itself.
-    with contextlib.closing(duckdb.connect(config={"autoinstall_known_extensions": "false"})) as connection:
-        try:
-            connection.execute("SET TimeZone = 'UTC'")
-            connection.register("results", table)
-            connection.execute("COPY results TO ? (FORMAT json)", [str(file)])
-        except duckdb.Error as error:
-            raise InputError(f"cannot write {file} as JSON lines: {first_line(error)}") from error
-
-
 FORMATS = (
     Format("parquet", (".parquet",), _read_parquet, _write_parquet, inferred=False),
     Format("CSV", (".csv",), _read_csv, _write_csv, inferred=True),
-    Format("JSON lines", (".jsonl", ".ndjson", ".json"), _read_json, _write_json, inferred=True, optional_columns=True),
+    Format(
+        "JSON lines",
+        (".jsonl", ".ndjson", ".json"),
+        read_json_lines,
+        write_json_lines,
+        inferred=True,
+        optional_columns=True,
+    ),
 )

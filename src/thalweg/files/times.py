@@ -36,6 +36,14 @@ def with_times(table: pa.Table, time: str | None, file: Path) -> pa.Table:
     return table
 
 
+def recognised_times(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Texts as timestamps, if all of them are times that count in seconds; else as they are."""
+    for zone in _ZONES:
+        with contextlib.suppress(pa.ArrowInvalid):
+            return _microseconds(column.cast(pa.timestamp("s", zone)))
+    return column
+
+
 def _microseconds(column: pa.ChunkedArray) -> pa.ChunkedArray:
     # Finer than a microsecond: nothing is cut off here, so the type stays, and whoever needs
     # microseconds refuses it.

@@ -25,6 +25,7 @@ from thalweg.cql.query import Query, StreamRef
 from thalweg.engine.expressions import ColumnKey, plain_column
 from thalweg.engine.results import TIME
 from thalweg.errors import InputError, OptionError, QueryError
+from thalweg.event_times import TimeUnit, warn_of_zones
 from thalweg.options import Options
 from thalweg.plan.explain import explain_text
 from thalweg.plan.partitioning import Coordinate, Partitioning, choose_partitioning
@@ -34,8 +35,8 @@ from thalweg.spark import control, side_output, sql
 from thalweg.spark.answer import Answer, Prepared
 from thalweg.spark.buckets import bucket_keys, default_buckets, default_partitions
 from thalweg.spark.carriage import Kept
-from thalweg.spark.columns import kept_columns, source_of
-from thalweg.spark.command_files import files_of
+from thalweg.spark.columns import check_frame, kept_columns, source_of, with_time_unit
+from thalweg.spark.command_files import writable_files_of
 from thalweg.spark.commands import new_command
 from thalweg.spark.compatibility import BUCKETS, Description, description
 from thalweg.spark.division import Division, carried_facts, divide
@@ -105,11 +106,16 @@ class App:
     """
 
     def __init__(self, spark: SparkSession | None = None, *, directory: str | Path | None = None) -> None:
+        if spark is not None and not hasattr(spark, "sparkContext"):
+            raise OptionError(
+                f"App({spark!r}): what an app takes first is a SparkSession. A directory has a name: "
+                "App(directory=...)."
+            )
+        self.directory = _temporary_directory() if directory is None else directory
+        self._commands = writable_files_of(self.directory)
         session = spark or local_session()
         self.spark = _own_session(session)
         control.register(self.spark)
-        self.directory = directory or _temporary_directory()
-        self._commands = files_of(self.directory)
         self._streams: dict[str, _Stream] = {}
         start_early(self.spark)
 
@@ -119,12 +125,18 @@ class App:
         df: DataFrame,
         *,
         time: str | None = None,
+        time_unit: TimeUnit | None = None,
         lateness: str | None = None,
         keep: Sequence[str] | Literal["all"] | None = None,
     ) -> App:
         """Name a streaming DataFrame, its event time column, and how far its rows may be out of order.
 
-        Without a ``lateness`` that of the query's options holds, and without that one, none: "0 seconds".
+        Without a ``lateness`` that of the query's options holds, and without that one, none: "0 seconds". A watermark
+        that the DataFrame has (``withWatermark``) says what Spark's own operators before this one drop, not what is
+        late here.
+
+        Event times that are integers are microseconds since 1970. With a ``time_unit`` ("s", "ms", "us" or "ns")
+        they count that, and queries see them as timestamps.
 
         Of its columns those travel that a query reads. ``keep`` names others that are to stay with the rows in the
         checkpoint, so that another query can go on from it and read them: a list of columns, or "all".
@@ -132,7 +144,9 @@ class App:
         A batch DataFrame has none of these: it is a static relation, whose rows came before everything and stay. It
         is read once, by :meth:`sql`.
         """
+        check_frame(name, df, self._streams)
         _check_times(name, df, time, lateness)
+        df = with_time_unit(name, df, time, time_unit)
         source = source_of(df, time)
         if time is not None and time in source.unusable:
             raise InputError(f"the event time '{time}' of stream '{name}' {source.unusable[time]}.")
@@ -145,6 +159,9 @@ class App:
         return self._run(self._bind(cql), Options.of(options))
 
     def _bind(self, cql: str) -> Query:
+        if isinstance(cql, DataFrame):
+            what = "a query is given as its text, not as a DataFrame"
+            raise QueryError(what, None, "For Spark's plan of a DataFrame call df.explain().")
         queries = language.bind(cql, {name: known.source for name, known in self._streams.items()})
         if len(queries) != 1:
             names = ", ".join(query.name for query in queries)
@@ -252,6 +269,7 @@ class App:
 
     def _run(self, query: Query, options: Options) -> DataFrame:
         plan_for(query, Statistics.default(query), options.plan, options.states)  # what is wrong with it is said now
+        warn_of_zones({ref.alias: ref.schema.field(ref.time).type for ref in query.streams if ref.time is not None})
         sessions = [self._streams[ref.stream].session for ref in query.streams if not ref.is_static]
         return Answer(query.name, lambda known: self._prepared(query, options, known), sessions)
 

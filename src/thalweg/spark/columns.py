@@ -2,20 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import pyarrow as pa
 from pyspark.errors import PySparkTypeError
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import DataType, StringType
+from pyspark.sql.types import DataType, IntegralType, StringType
 
 from thalweg.cql import Source, match_name
-from thalweg.errors import InputError
+from thalweg.errors import InputError, warn
+from thalweg.event_times import PER_UNIT, TimeUnit, checked_unit
+from thalweg.spark import sql
 from thalweg.spark.carriage import Kept
 
 _BINARY = "UTF8_BINARY"
+_WATERMARK = "spark.watermarkDelayMs"
+"""Spark's note in the metadata of a column that has a watermark."""
+
+
+def check_frame(name: str, df: DataFrame, known: Iterable[str]) -> None:
+    """See that this is a DataFrame of Spark, under a name that is free; tell of a watermark that it has."""
+    if not isinstance(name, str) or not name:
+        raise InputError(f"the name of a stream is a text, not {name!r}")
+    if isinstance(df, str | os.PathLike):
+        hint = f"Open it first: app.stream('{name}', spark.readStream.schema(...).parquet('{df}'), time=...)."
+        raise InputError(f"stream '{name}' is the path '{df}', not a DataFrame. {hint}")
+    if not isinstance(df, DataFrame):
+        kind = type(df)
+        raise InputError(
+            f"stream '{name}' is a {kind.__module__.partition('.')[0]}.{kind.__name__}, not a DataFrame of Spark. "
+            f"spark.createDataFrame(...) makes one of a table in memory, for a static relation; "
+            "thalweg.replay takes such tables as streams."
+        )
+    for other in known:
+        if other.lower() == name.lower():
+            raise InputError(
+                f"this app has a stream '{other}' already, which queries may be reading. Give this one another name, "
+                "or make another App."
+            )
+    for field in df.schema:
+        if _WATERMARK in field.metadata:
+            delay = field.metadata[_WATERMARK] / 1000
+            warn(
+                f"stream '{name}' has a watermark of its own, {delay:g} seconds on column '{field.name}'. It says what "
+                "operators of Spark before this one drop. What is late here is said by lateness=... alone."
+            )
+
+
+def with_time_unit(name: str, df: DataFrame, time: str | None, unit: TimeUnit | None) -> DataFrame:
+    """The DataFrame with integer event times as timestamps, if their unit was said; out of reach, they are NULL."""
+    if unit is None or time is None:
+        if unit is not None:
+            raise InputError(f"'{name}' is a static relation, and its rows have no event time. Leave out time_unit.")
+        return df
+    factor, parts = PER_UNIT[checked_unit(unit)]
+    kind = df.schema[time].dataType
+    if not isinstance(kind, IntegralType):
+        raise InputError(
+            f"time_unit of stream '{name}' is '{unit}', but its event time '{time}' is {kind.simpleString()}, "
+            "no integer. Name the streams alone whose times are integers, as in time_unit={'trades': 'ms'}."
+        )
+    column = sql.quoted(time).cast("bigint")
+    if factor > 1:
+        column = F.try_multiply(column, F.lit(factor).cast("bigint"))
+    elif parts > 1:
+        column = F.call_function("div", column, F.lit(parts).cast("bigint"))
+    return df.withColumn(time, F.timestamp_micros(column))
 
 
 def source_of(df: DataFrame, time: str | None) -> Source:

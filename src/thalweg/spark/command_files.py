@@ -112,6 +112,22 @@ def files_of(directory: str | os.PathLike[str]) -> CommandFiles:
     return files
 
 
+def writable_files_of(directory: str | os.PathLike[str]) -> CommandFiles:
+    """The same, in a directory that is made if it is not there; an error if nothing can be written to it."""
+    if not isinstance(directory, str | os.PathLike):
+        raise OptionError(f"directory is a path or an address such as s3://bucket/folder, not {directory!r}")
+    files = files_of(directory)
+    try:
+        files.prepare()
+        if files.is_local and not os.access(_opened(files.address)[1], os.W_OK):
+            raise PermissionError("no permission")
+    except (OSError, pa.ArrowException) as error:
+        raise OptionError(
+            f"directory is '{directory}', and commands cannot be put there: {error}. Give a place that can be written."
+        ) from error
+    return files
+
+
 @cache
 def _opened(address: str) -> tuple[fs.FileSystem, str]:
     if "://" not in address:

@@ -1,0 +1,54 @@
+"""``thalweg.explain``: in process, of tables or of schemas alone."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+
+import thalweg
+from thalweg.errors import InputError, QueryError
+
+TEXT = """
+CREATE QUERY pairs AS SELECT a.k FROM a, b, c WHERE a.k = b.k AND b.j = c.j WINDOW RANGE 1 SECOND;
+CREATE QUERY alone AS SELECT k FROM a [NOW] WHERE k < 3
+"""
+STREAMS = {
+    "a": {"ts": [0, 1, 2], "k": [1, 2, 3]},
+    "b": {"ts": [0], "k": [1], "j": ["x"]},
+    "c": pa.table({"ts": [0], "j": ["x"]}),
+}
+SCHEMAS = {name: (table if isinstance(table, pa.Table) else pa.table(table)).schema for name, table in STREAMS.items()}
+
+
+def test_it_prints_as_text_and_has_facts_for_programs() -> None:
+    explained = thalweg.explain(TEXT, STREAMS, query="pairs", options={"plan": "(b c) a", "states": "all"})
+    assert explained.facts["plan"]["text"] == "(b c) a"
+    assert [state["state"] for state in explained.facts["states"] if state["kept"]] == ["b⋈c"]
+    assert json.loads(json.dumps(explained.facts)) == explained.facts
+    assert "(b c) a" in explained.text
+    assert str(explained) == repr(explained) == explained.text
+    assert explained._repr_html_() == f"<pre>{explained.text.replace('<', '&lt;').replace('>', '&gt;')}</pre>"
+
+
+def test_schemas_describe_streams_without_rows() -> None:
+    known = thalweg.explain(TEXT, STREAMS, query="alone").facts["streams"][0]
+    assumed = thalweg.explain(TEXT, SCHEMAS, query="ALONE").facts["streams"][0]
+    assert known["alias"] == assumed["alias"] == "a"
+    assert known["rate"] == 2_000_000  # two gaps of a microsecond
+    assert assumed["rate"] != known["rate"]
+
+
+def test_options_of_the_run_count() -> None:
+    explained = thalweg.explain(TEXT, SCHEMAS, query="pairs", options={"buckets": 4, "production": "jit"})
+    assert explained.facts["buckets"]["number"] <= 4
+    assert explained.facts["production"] is not None
+    assert thalweg.explain(TEXT, SCHEMAS, query="pairs").facts["buckets"] is None
+
+
+def test_what_is_wrong_is_said_as_by_replay() -> None:
+    with pytest.raises(QueryError, match=r"the text has 2 queries \(pairs, alone\)\. Say which one: query='pairs'\."):
+        thalweg.explain(TEXT, STREAMS)
+    with pytest.raises(InputError, match="streams is a list"):
+        thalweg.explain(TEXT, [SCHEMAS], query="alone")  # type: ignore[arg-type]
