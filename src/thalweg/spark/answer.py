@@ -1,7 +1,7 @@
 """The answer of a query, as a DataFrame that looks at a checkpoint before it is started with it.
 
 A checkpoint decides how many buckets there are. It also decides whether the query may go on from it
-(:mod:`thalweg.spark.compatibility`). So ``start`` asks the checkpoint first. A DataFrame that is derived from the
+(:mod:`thalweg.spark.compatibility`): whether it fits, and has not ended. So ``start`` asks the checkpoint first. A DataFrame that is derived from the
 answer is Spark's own: there the stream of commands refuses what does not fit, before Spark writes anything down.
 """
 
@@ -18,6 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from thalweg.spark.checkpoint import Checkpoint, choose_file_manager
+from thalweg.spark.command_source import ended
 from thalweg.spark.compatibility import BUCKETS, Description, check
 
 _LOCATION = "checkpointlocation"
@@ -51,7 +52,8 @@ class Answer(ClassicDataFrame):
 
     Args:
         query: the query's name.
-        prepare: makes the query, to go on from a checkpoint of this description, or to begin.
+        prepare: makes the query, to go on from a checkpoint of this description, or to begin; and whether all that is
+            left to do there is a batch that ends the input.
         sessions: those that the streams were opened in.
 
     """
@@ -59,25 +61,30 @@ class Answer(ClassicDataFrame):
     def __init__(
         self,
         query: str,
-        prepare: Callable[[Description | None], Prepared],
+        prepare: Callable[[Description | None, bool], Prepared],
         sessions: Sequence[SparkSession] = (),
     ) -> None:
         self._query, self._prepare, self.sessions = query, prepare, sessions
-        self._prepared = prepare(None)
+        self._prepared = prepare(None, False)
         super().__init__(self._prepared.frame._jdf, self._prepared.frame.sparkSession)
 
     @property
     def writeStream(self) -> DataStreamWriter:  # noqa: N802 - Spark's name
         return _Writer(self)
 
-    def fitting(self, checkpoint: Checkpoint) -> DataFrame:
-        """The query as it can go on from a checkpoint; an error if it cannot."""
+    def fitting(self, checkpoint: Checkpoint, name: str | None = None) -> DataFrame:
+        """The query as it can go on from a checkpoint; an error if it cannot. ``name``: what the user calls it."""
         known = checkpoint.description()
         prepared = self._prepared
-        if known is not None:
-            if known[BUCKETS] != prepared.described[BUCKETS]:
-                prepared = self._prepare(known)
-            check(self._query, known, prepared.described, checkpoint.location)
+        if known is None:
+            return prepared.frame
+        query = name or self._query
+        if checkpoint.has_ended:
+            raise ended(query, checkpoint.location)
+        is_ending = checkpoint.is_ending
+        if is_ending or known[BUCKETS] != prepared.described[BUCKETS]:
+            prepared = self._prepare(known, is_ending)
+        check(query, known, prepared.described, checkpoint.location)
         return prepared.frame
 
 
@@ -107,7 +114,7 @@ class _Writer(DataStreamWriter):
         if location is None:
             return start(self, *args, **options)
         checkpoint = Checkpoint(self._spark, location)
-        writer = DataStreamWriter(self._answer.fitting(checkpoint))
+        writer = DataStreamWriter(self._answer.fitting(checkpoint, self._name))
         for step, arguments, named in self._told:
             getattr(writer, step)(*arguments, **named)
         choose_file_manager((self._spark, *self._answer.sessions), is_local=checkpoint.is_local)

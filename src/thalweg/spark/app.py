@@ -253,10 +253,15 @@ class App:
     def _run(self, query: Query, options: Options) -> DataFrame:
         plan_for(query, Statistics.default(query), options.plan, options.states)  # what is wrong with it is said now
         sessions = [self._streams[ref.stream].session for ref in query.streams if not ref.is_static]
-        return Answer(query.name, lambda known: self._prepared(query, options, known), sessions)
+        return Answer(
+            query.name, lambda known, is_ending: self._prepared(query, options, known, is_ending=is_ending), sessions
+        )
 
-    def _prepared(self, query: Query, options: Options, known: Description | None) -> Prepared:
-        """The query as one stateful operator, to go on from a checkpoint of this description, or to begin."""
+    def _prepared(self, query: Query, options: Options, known: Description | None, *, is_ending: bool) -> Prepared:
+        """The query as one stateful operator, to go on from a checkpoint of this description, or to begin.
+
+        ``is_ending``: all that is left to do from there is a batch that ends the input.
+        """
         division = self._divide(query)
         most_buckets = self._most_buckets(options) if known is None else int(known[BUCKETS])
         partitioning = choose_partitioning(query, most_buckets)
@@ -269,9 +274,16 @@ class App:
             for stream, ref in sources
             if ref.time is not None
         ]
-        tells_starts = options.idle_timeout is not None
         packed.append(
-            control.commands(self.spark, self._commands, keys, query.name, described, tells_starts=tells_starts)
+            control.commands(
+                self.spark,
+                self._commands,
+                keys,
+                query.name,
+                described,
+                tells_starts=options.idle_timeout is not None,
+                is_ending=is_ending,
+            )
         )
         spec = Spec(
             identity=uuid.uuid4().hex,

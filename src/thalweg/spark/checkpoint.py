@@ -1,19 +1,19 @@
 """What a checkpoint says about the query that wrote it, before anything is started from it.
 
 Spark keeps the offsets of every batch in ``offsets``, and marks in ``commits`` those that have run. The offsets of the
-stream of commands (:mod:`thalweg.spark.command_source`) hold a description of the query. So a checkpoint is asked here,
-by the driver, without reading any state.
+stream of commands (:mod:`thalweg.spark.command_source`) hold a description of the query, and whether its input has
+ended. So a checkpoint is asked here, by the driver, without reading any state.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pyspark.sql import SparkSession
 
-from thalweg.spark.command_source import QUERY
+from thalweg.spark.command_source import QUERY, Offset, has_ended
 from thalweg.spark.compatibility import Description
 
 _LOCAL = "file"
@@ -42,14 +42,38 @@ class Checkpoint:
 
     def description(self) -> Description | None:
         """That of the query as of the last batch that has run, or, before there is one, was planned; None if new."""
-        batches = self._numbers("commits") or self._numbers("offsets")
+        offset = self._offset(self._numbers("commits") or self._numbers("offsets"))
+        return None if offset is None else json.loads(offset[QUERY])
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether a batch that has run ended the input."""
+        return self._ends(self._offset(self._numbers("commits")))
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether a batch that was planned, and has yet to run, ends the input."""
+        return not self.has_ended and self._ends(self._offset(self._numbers("offsets")))
+
+    def _ends(self, offset: Offset | None) -> bool:
+        return offset is not None and has_ended(offset, self._query_id)
+
+    @property
+    def _query_id(self) -> str | None:
+        """Spark's id of the query, which commands may name."""
+        if not self._files.exists(self._path("metadata")):
+            return None
+        known = _parsed(self._read("metadata"))
+        return str(known["id"]) if isinstance(known, dict) and "id" in known else None
+
+    def _offset(self, batches: Sequence[int]) -> Offset | None:
+        """The offset of the stream of commands at the end of the last of these batches."""
         if not batches:
             return None
         for line in self._read("offsets", str(max(batches))).splitlines():
             offset = _parsed(line)
             if isinstance(offset, dict) and QUERY in offset:
-                described: Description = json.loads(offset[QUERY])
-                return described
+                return offset
         return None
 
     def _numbers(self, name: str) -> list[int]:

@@ -26,11 +26,12 @@ def commands(
     described: Description,
     *,
     tells_starts: bool,
+    is_ending: bool = False,
 ) -> DataFrame:
     """The commands that are sent from now on as packed rows, each for every bucket.
 
-    ``name`` is the query's, ``described`` what a checkpoint remembers of it. ``tells_starts``: see
-    :class:`CommandSource`.
+    ``name`` is the query's, ``described`` what a checkpoint remembers of it. ``tells_starts`` and
+    ``is_ending``: see :class:`CommandSource`.
     """
     files.prepare()
     source = (
@@ -41,6 +42,7 @@ def commands(
         .option(QUERY, json.dumps(described))
         .option("name", name)
         .option("tells_starts", tells_starts)
+        .option("is_ending", is_ending)
         .load()
     )
     return source.select(
