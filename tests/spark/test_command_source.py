@@ -24,7 +24,7 @@ from thalweg.spark.carriage import Kept, carriage
 from thalweg.spark.command_files import MOST_BYTES, CommandFiles, files_of
 from thalweg.spark.command_source import QUERY, CommandReader, CommandSource, Offset, has_ended
 from thalweg.spark.commands import STARTED, Command, Sent, for_query
-from thalweg.spark.compatibility import Description, description
+from thalweg.spark.description import Description, description
 
 ADAPT: Command = {"command": "adapt"}
 END: Command = {"command": "end"}
@@ -360,9 +360,9 @@ class TestStarts:
     def test_a_query_that_does_not_fit_is_refused_when_a_batch_is_planned(self, files: CommandFiles) -> None:
         first = CommandReader(files, [], query=json.dumps(described("RANGE 10 SECONDS")))
         start = first.initialOffset()
-        grown = CommandReader(files, [], query=json.dumps(described("RANGE 11 SECONDS")), name="mine")
-        for refused in (lambda: grown.latestOffset(start, ALL), lambda: grown.partitions(start, start)):
-            with pytest.raises(CheckpointError, match=r"query 'mine' .*the window of a grew"):
+        other = CommandReader(files, [], query=json.dumps(described("ROWS 11")), name="mine")
+        for refused in (lambda: other.latestOffset(start, ALL), lambda: other.partitions(start, start)):
+            with pytest.raises(CheckpointError, match=r"query 'mine' .*the window of a is of another kind"):
                 refused()
         shrunk = CommandReader(files, [], query=json.dumps(described("RANGE 9 SECONDS")))
         end = shrunk.latestOffset(start, ALL)
@@ -429,7 +429,7 @@ class TestTheEnd:
             assert query.batch() is not None
         query.restart()
         assert query.again(1) != []  # a batch that was planned may run again
-        with pytest.raises(CheckpointError, match="its input has ended.*new checkpoint directory"):
+        with pytest.raises(CheckpointError, match=r"its input has ended.*new checkpoint directory"):
             query.batch()
 
     def test_after_a_batch_that_ends_the_input_nothing_is_taken(self, files: CommandFiles) -> None:
@@ -440,7 +440,7 @@ class TestTheEnd:
         end = first.latestOffset(start, ALL)
         again = CommandReader(files, [], name="mine", is_ending=True)
         assert len(again.partitions(start, end)) == 1
-        with pytest.raises(CheckpointError, match="query 'mine' .*its input has ended"):
+        with pytest.raises(CheckpointError, match=r"query 'mine' .*its input has ended"):
             again.latestOffset(end, ALL)
 
 

@@ -1,8 +1,9 @@
 """The answer of a query, as a DataFrame that looks at a checkpoint before it is started with it.
 
 A checkpoint decides how many buckets there are. It also decides whether the query may go on from it
-(:mod:`thalweg.spark.compatibility`): whether it fits, and has not ended. So ``start`` asks the checkpoint first. A DataFrame that is derived from the
-answer is Spark's own: there the stream of commands refuses what does not fit, before Spark writes anything down.
+(:mod:`thalweg.spark.compatibility`): whether it fits, and has not ended. So ``start`` asks the checkpoint first. A
+DataFrame that is derived from the answer is Spark's own: there the stream of commands refuses what does not fit, before
+Spark writes anything down.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from thalweg.spark.checkpoint import Checkpoint, choose_file_manager
 from thalweg.spark.command_source import ended
-from thalweg.spark.compatibility import BUCKETS, Description, check
+from thalweg.spark.compatibility import check
+from thalweg.spark.description import BUCKETS, Description
 
 _LOCATION = "checkpointlocation"
 """Spark's options have no case."""

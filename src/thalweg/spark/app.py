@@ -37,7 +37,7 @@ from thalweg.spark.carriage import Kept
 from thalweg.spark.columns import kept_columns, source_of
 from thalweg.spark.command_files import files_of
 from thalweg.spark.commands import new_command
-from thalweg.spark.compatibility import BUCKETS, Description, description
+from thalweg.spark.description import BUCKETS, Description, description
 from thalweg.spark.division import Division, carried_facts, divide
 from thalweg.spark.operator import EMITTED, SAVED, TOTALS, BucketOperator
 from thalweg.spark.packing import (
@@ -308,6 +308,7 @@ class App:
             late_directory=self._shared_directory() if options.late_rows == "table" else None,
             described=described,
             shown=tuple(self._shown(division, s, options) for s in range(len(query.streams))),
+            selections=tuple(ref.selection for ref in query.streams) if division.select else (),
         )
         emitted = (
             reduce(DataFrame.unionAll, packed)

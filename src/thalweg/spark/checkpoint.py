@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from thalweg.spark.command_source import QUERY, Offset, has_ended
-from thalweg.spark.compatibility import Description
+from thalweg.spark.description import Description
 
 _LOCAL = "file"
 

@@ -155,8 +155,7 @@ class CommandReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from thalweg.spark.compatibility import carried_on, check  # which a query that has not changed need not load
 
         old, new = json.loads(known), json.loads(self._query)
-        check(self._name, old, new)
-        return json.dumps(carried_on(old, new))
+        return json.dumps(carried_on(old, new, check(self._name, old, new)))
 
     def _is_first_batch(self, start: Offset) -> bool:
         """Whether the batch from here on is the first one that is planned in this run; one that is run again is not."""

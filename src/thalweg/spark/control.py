@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from thalweg.engine.instants import NEVER
 from thalweg.spark.command_files import CommandFiles
 from thalweg.spark.command_source import MOST_COMMANDS, QUERY, CommandSource
-from thalweg.spark.compatibility import Description
+from thalweg.spark.description import Description
 
 
 def register(spark: SparkSession) -> None:
