@@ -53,8 +53,8 @@ def test_what_may_change(cql: str) -> None:
     [
         (
             BASE.replace("10 SECONDS", "11 SECONDS"),
-            "the window of a grew from 10 seconds to 11 seconds: from now on. Rows that had left it by then do not come "
-            "back",
+            "the window of a grew from 10 seconds to 11 seconds: from now on. Rows that had left it by then "
+            "do not come back",
         ),
         (
             BASE.replace("RANGE 10 SECONDS", "RANGE UNBOUNDED"),
@@ -136,7 +136,8 @@ def test_an_order_on_which_earlier_results_depend_stays(old: str, new: str) -> N
 
 
 def test_the_order_of_a_difference_stays() -> None:
-    texts = [" EXCEPT ".join(f"SELECT k FROM {name} [RANGE 9 SECONDS]" for name in order) for order in ("abc", "acb")]
+    part = "SELECT k FROM {} [RANGE 9 SECONDS]"
+    texts = [" EXCEPT ".join(map(part.format, order)) for order in ("abc", "acb")]
     [said] = obstacles(*map(described, texts))
     assert said == "its streams are in another order, on which results depend that were emitted before"
 

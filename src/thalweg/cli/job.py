@@ -57,6 +57,8 @@ class Job:
         totals = Totals()
         started = clock.perf_counter()
         with interruptions() as wish, live_view(self.query.name) as view, spark_failures(self.log):
+            for change in self.app.check(self.frame, self.checkpoint, name=self.query.name):
+                diagnostics().print(f"note: {change}", soft_wrap=True)
             query_id = self._follow(totals, wish, view)
             has_ended = totals.last is not None and totals.last.ended
             if ends and not wish.asked and not has_ended:

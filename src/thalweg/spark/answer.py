@@ -76,18 +76,24 @@ class Answer(ClassicDataFrame):
 
     def fitting(self, checkpoint: Checkpoint, name: str | None = None) -> DataFrame:
         """The query as it can go on from a checkpoint; an error if it cannot. ``name``: what the user calls it."""
+        return self._fitted(checkpoint, name)[0].frame
+
+    def changes(self, checkpoint: Checkpoint, name: str | None = None) -> list[str]:
+        """What has changed since the query that a checkpoint is of, and what it means; an error if it cannot go on."""
+        return self._fitted(checkpoint, name)[1]
+
+    def _fitted(self, checkpoint: Checkpoint, name: str | None) -> tuple[Prepared, list[str]]:
         known = checkpoint.description()
         prepared = self._prepared
         if known is None:
-            return prepared.frame
+            return prepared, []
         query = name or self._query
         if checkpoint.has_ended:
             raise ended(query, checkpoint.location)
         is_ending = checkpoint.is_ending
-        if is_ending or known[BUCKETS] != prepared.described[BUCKETS]:
+        if is_ending or known.get(BUCKETS) != prepared.described[BUCKETS]:
             prepared = self._prepare(known, is_ending)
-        check(query, known, prepared.described, checkpoint.location)
-        return prepared.frame
+        return prepared, check(query, known, prepared.described, checkpoint.location).notes
 
 
 class _Writer(DataStreamWriter):

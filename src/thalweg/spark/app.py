@@ -34,6 +34,7 @@ from thalweg.spark import control, side_output, sql
 from thalweg.spark.answer import Answer, Prepared
 from thalweg.spark.buckets import bucket_keys, default_buckets, default_partitions
 from thalweg.spark.carriage import Kept
+from thalweg.spark.checkpoint import Checkpoint
 from thalweg.spark.columns import kept_columns, source_of
 from thalweg.spark.command_files import files_of
 from thalweg.spark.commands import new_command
@@ -163,6 +164,35 @@ class App:
             query, plan, statistics, partitioning=partitioning, feedback=chosen.feedback, carried=carried
         )
 
+    def check(
+        self,
+        query: DataFrame | str,
+        checkpoint: str | Path,
+        options: Options | Mapping[str, Any] | None = None,
+        *,
+        name: str | None = None,
+    ) -> list[str]:
+        """Whether a query can go on from a checkpoint, as ``start`` would ask, without starting it.
+
+        Args:
+            query: what :meth:`sql` returned, or the text for it, with its ``options``.
+            checkpoint: the directory.
+            options: see :meth:`sql`.
+            name: what errors call the query; else its name in ``CREATE QUERY name AS ...``.
+
+        Returns:
+            What has changed since the query that the checkpoint is of, and what each change means for the results.
+            Nothing if nothing has that matters, or the checkpoint is new.
+
+        Raises:
+            CheckpointError: it cannot go on; says why, and what to do.
+
+        """
+        answer = self.sql(query, options) if isinstance(query, str) else query
+        if not isinstance(answer, Answer):
+            raise OptionError("check() asks about the text of a query, or the DataFrame that app.sql returns for one")
+        return answer.changes(Checkpoint(self.spark, str(checkpoint)), name)
+
     def _divide(self, query: Query) -> Division:
         return divide(query, {name: known.kept for name, known in self._streams.items()})
 
@@ -263,7 +293,7 @@ class App:
         ``is_ending``: all that is left to do from there is a batch that ends the input.
         """
         division = self._divide(query)
-        most_buckets = self._most_buckets(options) if known is None else int(known[BUCKETS])
+        most_buckets = int((known or {}).get(BUCKETS) or self._most_buckets(options))
         partitioning = choose_partitioning(query, most_buckets)
         relations = self._relations(division, partitioning)
         described = description(query, partitioning, division.carried, relations, most_buckets)

@@ -8,7 +8,9 @@ ended. So a checkpoint is asked here, by the driver, without reading any state.
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -25,20 +27,19 @@ That is a third of the fixed cost of a micro-batch. On other file systems, renam
 usual one knows better."""
 
 
-class Checkpoint:
-    """A checkpoint directory, wherever Hadoop can reach it."""
+class Memory(ABC):
+    """What a checkpoint remembers; ``location`` is where it is."""
 
-    def __init__(self, spark: SparkSession, location: str) -> None:
+    def __init__(self, location: str) -> None:
         self.location = location
-        jvm: Any = spark._jvm
-        self._jvm = jvm
-        self._directory = jvm.org.apache.hadoop.fs.Path(location)
-        self._files = self._directory.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
 
-    @property
-    def is_local(self) -> bool:
-        """Whether it is on a disk of this machine."""
-        return str(self._files.getUri().getScheme()) == _LOCAL
+    @abstractmethod
+    def _names(self, folder: str) -> list[str]:
+        """The names of the files in one of its folders; [] if there is none."""
+
+    @abstractmethod
+    def _read(self, *names: str) -> str | None:
+        """The text of a file; None if there is none."""
 
     def description(self) -> Description | None:
         """That of the query as of the last batch that has run, or, before there is one, was planned; None if new."""
@@ -61,30 +62,49 @@ class Checkpoint:
     @property
     def _query_id(self) -> str | None:
         """Spark's id of the query, which commands may name."""
-        if not self._files.exists(self._path("metadata")):
-            return None
-        known = _parsed(self._read("metadata"))
+        known = _parsed(self._read("metadata") or "")
         return str(known["id"]) if isinstance(known, dict) and "id" in known else None
 
     def _offset(self, batches: Sequence[int]) -> Offset | None:
         """The offset of the stream of commands at the end of the last of these batches."""
         if not batches:
             return None
-        for line in self._read("offsets", str(max(batches))).splitlines():
+        for line in (self._read("offsets", str(max(batches))) or "").splitlines():
             offset = _parsed(line)
             if isinstance(offset, dict) and QUERY in offset:
                 return offset
         return None
 
-    def _numbers(self, name: str) -> list[int]:
-        folder = self._path(name)
-        if not self._files.exists(folder):
-            return []
-        names = [str(status.getPath().getName()) for status in self._files.listStatus(folder)]
-        return [int(each) for each in names if each.isdecimal()]
+    def _numbers(self, folder: str) -> list[int]:
+        return [int(each) for each in self._names(folder) if each.isdecimal()]
 
-    def _read(self, *names: str) -> str:
-        opened = self._files.open(self._path(*names))
+
+class Checkpoint(Memory):
+    """A checkpoint directory, wherever Hadoop can reach it."""
+
+    def __init__(self, spark: SparkSession, location: str) -> None:
+        super().__init__(location)
+        jvm: Any = spark._jvm
+        self._jvm = jvm
+        self._directory = jvm.org.apache.hadoop.fs.Path(location)
+        self._files = self._directory.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is on a disk of this machine."""
+        return str(self._files.getUri().getScheme()) == _LOCAL
+
+    def _names(self, folder: str) -> list[str]:
+        path = self._path(folder)
+        if not self._files.exists(path):
+            return []
+        return [str(status.getPath().getName()) for status in self._files.listStatus(path)]
+
+    def _read(self, *names: str) -> str | None:
+        path = self._path(*names)
+        if not self._files.exists(path):
+            return None
+        opened = self._files.open(path)
         try:
             return str(self._jvm.org.apache.commons.io.IOUtils.toString(opened, "UTF-8"))
         finally:
@@ -95,6 +115,18 @@ class Checkpoint:
         for name in names:
             path = self._jvm.org.apache.hadoop.fs.Path(path, name)
         return path
+
+
+class LocalCheckpoint(Memory):
+    """A checkpoint directory on a disk of this machine, read without Spark."""
+
+    def _names(self, folder: str) -> list[str]:
+        path = Path(self.location, folder)
+        return [file.name for file in path.iterdir()] if path.is_dir() else []
+
+    def _read(self, *names: str) -> str | None:
+        path = Path(self.location, *names)
+        return path.read_text("utf-8") if path.is_file() else None
 
 
 def _parsed(line: str) -> Any:
