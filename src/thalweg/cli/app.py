@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from thalweg.cli.bench import bench
+from thalweg.cli.check import check
 from thalweg.cli.control import control
 from thalweg.cli.demo import demo
 from thalweg.cli.explain import explain
@@ -23,7 +24,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (run, control, replay, explain, demo, bench):
+for command in (run, control, check, replay, explain, demo, bench):
     app.command()(command)
 
 
