@@ -1,15 +1,17 @@
 """The answer of a query, as a DataFrame that looks at a checkpoint before it is started with it.
 
 A checkpoint decides how many buckets there are. It also decides whether the query may go on from it
-(:mod:`thalweg.spark.compatibility`): whether it fits, and has not ended. So ``start`` asks the checkpoint first. A
-DataFrame that is derived from the answer is Spark's own: there the stream of commands refuses what does not fit, before
-Spark writes anything down.
+(:mod:`thalweg.spark.compatibility`): whether it fits, and has not ended. So ``start`` asks the checkpoint first. This
+holds too for what selects, filters and names columns of an answer. It cannot be made anew for other buckets, though:
+its columns are those of the answer it was derived from. Any other DataFrame that is derived from an answer is Spark's
+own: there the stream of commands refuses what does not fit, before Spark writes anything down.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import wraps
 from inspect import signature
 from typing import Any
 
@@ -39,6 +41,31 @@ _STEPS = (
     "foreachBatch",
 )
 """The methods by which a writer is told what to do."""
+_DERIVING = (
+    "alias",
+    "coalesce",
+    "drop",
+    "dropna",
+    "fillna",
+    "filter",
+    "hint",
+    "mapInArrow",
+    "mapInPandas",
+    "observe",
+    "repartition",
+    "replace",
+    "select",
+    "selectExpr",
+    "to",
+    "toDF",
+    "where",
+    "withColumn",
+    "withColumnRenamed",
+    "withColumns",
+    "withColumnsRenamed",
+    "withMetadata",
+)
+"""The methods by which a row of an answer becomes a row, or none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +84,7 @@ class Answer(ClassicDataFrame):
         prepare: makes the query, to go on from a checkpoint of this description, or to begin; and whether all that is
             left to do there is a batch that ends the input.
         sessions: those that the streams were opened in.
+        prepared: the query to begin with, if it has been made.
 
     """
 
@@ -65,10 +93,16 @@ class Answer(ClassicDataFrame):
         query: str,
         prepare: Callable[[Description | None, bool], Prepared],
         sessions: Sequence[SparkSession] = (),
+        prepared: Prepared | None = None,
     ) -> None:
         self._query, self._prepare, self.sessions = query, prepare, sessions
-        self._prepared = prepare(None, False)
+        self._prepared = prepared or prepare(None, False)
         super().__init__(self._prepared.frame._jdf, self._prepared.frame.sparkSession)
+
+    def derived(self, frame: DataFrame) -> Answer:
+        """A DataFrame that was made of this one, and asks the checkpoint likewise."""
+        prepared = replace(self._prepared, frame=frame)
+        return Answer(self._query, lambda *_: prepared, self.sessions, prepared)
 
     @property
     def writeStream(self) -> DataStreamWriter:  # noqa: N802 - Spark's name
@@ -159,3 +193,17 @@ def _remembered(step: str) -> Callable[..., DataStreamWriter]:
 
 for _step in _STEPS:
     setattr(_Writer, _step, _remembered(_step))
+
+
+def _deriving(name: str) -> Callable[..., DataFrame]:
+    method = getattr(ClassicDataFrame, name)
+
+    @wraps(method)
+    def derive(answer: Answer, *args: Any, **named: Any) -> DataFrame:
+        return answer.derived(method(answer, *args, **named))
+
+    return derive
+
+
+for _name in _DERIVING:
+    setattr(Answer, _name, _deriving(_name))
