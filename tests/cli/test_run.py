@@ -126,7 +126,7 @@ class TestOnSpark:
         assert seen == [0, 0, 1]
         last = thalweg(*command, "--end")
         assert last.exit_code == 0, last.output
-        assert "query1: 1 result from 0 rows" in last.stdout
+        assert "query1: 2 results from 0 rows" in last.stdout
         assert written(shop / "out") == sorted(library.replay(cql, tables).to_pylist(), key=str)
 
     def test_without_a_checkpoint_that_is_kept_once_ends_the_input(
@@ -183,6 +183,15 @@ class TestOnSpark:
         assert live.exit_code == 0, live.output
         assert live.stdout.startswith("abc after batch 1\n")
         assert "(A B) C keeping A⋈B  as the user wrote it" in re.sub(" {2,}", "  ", live.stdout)
+        (shop / "grown.cql").write_text(query.replace("A [RANGE 10", "A [RANGE 20"))
+        asked = ["check", shop / "grown.cql", "--checkpoint", shop / "out" / "_checkpoint"]
+        for given in ([], sources):
+            grown = thalweg(*asked, *given)
+            assert grown.exit_code == 0, grown.output
+            assert grown.stdout.splitlines()[1:] == [
+                "- the window of A grew from 10 seconds to 20 seconds: from now on. Rows that had left it by then do "
+                "not come back"
+            ]
 
     def test_commands_and_ctrl_c_while_it_runs(self, thalweg: Invoke, tmp_path: Path) -> None:
         (tmp_path / "ab.cql").write_text(
