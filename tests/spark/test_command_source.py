@@ -403,6 +403,7 @@ class TestTheEnd:
             ([[END], [ADAPT, {"command": "cancel"}]], True),
             ([[END, {"command": "cancel"}, END]], True),
             ([[END, {"command": "cancel", "query": "other"}]], True),
+            ([[END, {"command": "cancel", "query": "the id"}]], False),
             ([[{"command": "end", "query": "mine"}]], True),
             ([[{"command": "end", "query": "the id"}]], True),
             ([[{"command": "end", "query": "other"}]], False),
@@ -411,6 +412,11 @@ class TestTheEnd:
     )
     def test_which_commands_end_an_input(self, files: CommandFiles, batches: list[list[Command]], has: bool) -> None:
         assert self.ended_by(files, *batches, query_id="the id") is has
+
+    def test_a_query_that_does_not_know_its_id_may_have_been_spared(self, files: CommandFiles) -> None:
+        cancel: Command = {"command": "cancel", "query": "some id"}
+        assert not self.ended_by(files, [END, cancel])
+        assert self.ended_by(files, [END, cancel], query_id="another id")
 
     def test_what_is_no_command_ends_nothing(self, files: CommandFiles) -> None:
         query = Query(files)

@@ -113,7 +113,28 @@ def test_a_stream_that_is_joined_with_itself() -> None:
         compared = compare(described(TWICE), described(cql))
         assert (compared.obstacles, compared.places, compared.grown) == ([], places, {})
     turned = compare(described(TWICE), described(TWICE.replace("p.x < q.x", "q.x < p.x")))
-    assert turned.obstacles == ["its theta predicates were p.x < q.x and are now q.x < p.x"]
+    assert turned.notes == ["its comparisons were p.x < q.x and are now q.x < p.x, for all results from now on"]
+
+
+INTERVAL = (
+    "SELECT a.k FROM a, b WHERE a.k = b.k AND b.ts BETWEEN a.ts - INTERVAL 5 SECONDS AND a.ts + INTERVAL 1 SECOND"
+)
+
+
+def test_an_interval_that_grows_is_a_window_that_grows() -> None:
+    compared = compare(described(INTERVAL), described(INTERVAL.replace("5 SECONDS", "9 SECONDS")))
+    assert compared.obstacles == []
+    assert compared.grown == {1: 5_000_001}
+    assert any("b.ts >= a.ts - INTERVAL '9' SECOND" in note for note in compared.notes)
+
+
+def test_what_was_compared_before_may_be_compared_otherwise() -> None:
+    old = BASE + " AND a.x + 1 < b.x"
+    assert obstacles(described(old), described(old.replace("<", ">="))) == []
+    assert obstacles(described(old), described(BASE)) == []
+    for cql in (LEAVING, COUNTS):
+        [said] = obstacles(described(cql), described(cql.replace("WHERE", "WHERE a.x < b.x AND")))
+        assert said == "its comparisons were none and are now a.x < b.x, under results that have yet to leave"
 
 
 def test_a_condition_that_is_new_needs_its_columns() -> None:
@@ -165,7 +186,11 @@ def test_a_checkpoint_of_another_format_is_refused() -> None:
         (BASE.replace("b [ROWS 5]", "c b [ROWS 5]"), "it joined a, b and now joins a, c"),
         (BASE.replace("SELECT", "SELECT DSTREAM"), "its results were 'ISTREAM' and are now 'DSTREAM'"),
         (BASE.replace("a.k = b.k", "a.k <=> b.k"), "its keys were a.k = b.k as int64 and are now a.k <=> b.k as int64"),
-        (BASE + " AND a.x < b.x", "its theta predicates were none and are now a.x < b.x"),
+        (
+            BASE + " AND a.x + 1 < b.x",
+            "its comparisons were none and are now a.x + 1 < b.x, and rows in the checkpoint have no a.x + 1 to "
+            "compare",
+        ),
     ],
 )
 def test_what_may_not(cql: str, said: str) -> None:

@@ -150,7 +150,7 @@ class _Writer(DataStreamWriter):
         self, start: Callable[..., StreamingQuery], args: tuple[Any, ...], options: dict[str, Any]
     ) -> StreamingQuery:
         self._note(options)
-        if isinstance(name := options.get("queryName"), str):
+        if isinstance(name := signature(start).bind(self, *args, **options).arguments.get("queryName"), str):
             self._name = name
         location = self._location or self._default_location()
         if location is None:

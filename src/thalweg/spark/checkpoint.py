@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ usual one knows better."""
 
 
 class Memory(ABC):
-    """What a checkpoint remembers; ``location`` is where it is."""
+    """What a checkpoint remembers, as of the first look at it; ``location`` is where it is."""
 
     def __init__(self, location: str) -> None:
         self.location = location
@@ -43,23 +44,31 @@ class Memory(ABC):
 
     def description(self) -> Description | None:
         """That of the query as of the last batch that has run, or, before there is one, was planned; None if new."""
-        offset = self._offset(self._numbers("commits") or self._numbers("offsets"))
+        offset = self._committed or self._planned
         return None if offset is None else json.loads(offset[QUERY])
 
     @property
     def has_ended(self) -> bool:
         """Whether a batch that has run ended the input."""
-        return self._ends(self._offset(self._numbers("commits")))
+        return self._ends(self._committed)
 
     @property
     def is_ending(self) -> bool:
         """Whether a batch that was planned, and has yet to run, ends the input."""
-        return not self.has_ended and self._ends(self._offset(self._numbers("offsets")))
+        return not self.has_ended and self._ends(self._planned)
 
     def _ends(self, offset: Offset | None) -> bool:
         return offset is not None and has_ended(offset, self._query_id)
 
-    @property
+    @cached_property
+    def _committed(self) -> Offset | None:
+        return self._offset(self._numbers("commits"))
+
+    @cached_property
+    def _planned(self) -> Offset | None:
+        return self._offset(self._numbers("offsets"))
+
+    @cached_property
     def _query_id(self) -> str | None:
         """Spark's id of the query, which commands may name."""
         known = _parsed(self._read("metadata") or "")

@@ -151,8 +151,16 @@ def decisive(sent: Iterable[Sent], name: str) -> list[Decisive]:
 
 
 def ends_input(commands: Iterable[Sequence[str | None]], query_id: str | None = None) -> bool:
-    """Whether the decisive commands of a batch end the input of a query; ``query_id`` is Spark's own, if known."""
-    mine = [command for command, query in commands if query is None or query == query_id]
+    """Whether the decisive commands of a batch end the input of a query; ``query_id`` is Spark's own.
+
+    If that is not known, any query that a ``cancel`` names may be this one: then the input may not have ended.
+    """
+    is_unknown = query_id is None
+    mine = [
+        command
+        for command, query in commands
+        if query is None or query == query_id or (is_unknown and command == "cancel")
+    ]
     return "end" in mine[len(mine) - mine[::-1].index("cancel") :] if "cancel" in mine else "end" in mine
 
 

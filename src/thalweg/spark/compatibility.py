@@ -3,10 +3,11 @@
 Durable are the rows of the base windows, in their buckets. So a query can go on from a checkpoint if the rows
 that it needs are there, where it looks for them, and if it has nothing more to say about what was already said.
 
-For an ISTREAM join, the SELECT list and the residual predicates may change. A window that shrinks gives the results
-that it would have given all along. One that grows does so from now on: it holds what it held when the query stopped,
-and what had left does not come back. A condition on one stream may be added: rows in its window that fail it are taken
-out of the log. Streams may change places in FROM, and aliases may change: these say how a query is written.
+For an ISTREAM join, the SELECT list, residual predicates and comparisons between streams may change. A window that
+shrinks gives the results that it would have given all along. One that grows does so from now on: it holds what it held
+when the query stopped, and what had left does not come back. A condition on one stream may be added: rows in its window
+that fail it are taken out of the log. Streams may change places in FROM, and aliases may change: these say how a query
+is written.
 
 Aggregates, DSTREAM and EXCEPT speak of results that were emitted before, so what decides those must stay. Static
 relations are read again at every start: nothing of them is durable but, for those queries, a digest.
@@ -82,9 +83,9 @@ def check(query: str, old: Description, new: Description, checkpoint: str = "thi
 
 
 _POSSIBLE = (
-    "Of a join without DSTREAM and aggregates, these may change: the SELECT list and residual predicates, if they read "
-    "columns that the checkpoint has, the sizes of windows, conditions on one stream that are added, and the order of "
-    "FROM."
+    "Of a join without DSTREAM and aggregates, these may change: the SELECT list and conditions between streams other "
+    "than keys, if they read columns that the checkpoint has; the sizes of windows; conditions on one stream that are "
+    "added; and the order of FROM."
 )
 
 
@@ -125,6 +126,7 @@ def _compare(old: Description, new: Description, places: list[int]) -> Compariso
     _compare_order(found, new)
     for before, place in zip(old["streams"], places, strict=True):
         _compare_stream(found, before, place, old, new)
+    _compare_thetas(found, old, new)
     for part, (what, comparable, texts) in _FIXED.items():
         if comparable(old[part], places) != comparable(new[part], range(len(places))):
             was, now = (shown("; ".join(texts(each[part])), each) or "none" for each in (old, new))
@@ -192,6 +194,24 @@ def _compare_selections(found: Comparison, before: Description, place: int, old:
         found.obstacles.append(_lacking(now, lacking))
     found.selected.append(place)
     found.notes.append(f"{' AND '.join(added)} is new: rows in the window of {alias} that fail it no longer join")
+
+
+def _compare_thetas(found: Comparison, old: Description, new: Description) -> None:
+    """Comparisons may change like residual predicates, as long as the rows have what is compared."""
+    if _thetas(old["thetas"], found.places) == _thetas(new["thetas"], range(len(found.places))):
+        return
+    was, now = (" AND ".join(theta["text"] for theta in each["thetas"]) or "none" for each in (old, new))
+    change = f"its comparisons were {was} and are now {now}"
+    had = {(moved(text, found.places), theta["type"]) for theta in old["thetas"] for text in theta["computed"]}
+    lacking = [
+        shown(text, new) for theta in new["thetas"] for text in theta["computed"] if (text, theta["type"]) not in had
+    ]
+    if new["lasting"]:
+        found.obstacles.append(f"{change}, under results that have yet to leave")
+    elif lacking:
+        found.obstacles.append(f"{change}, and rows in the checkpoint have no {', '.join(lacking)} to compare")
+    else:
+        found.notes.append(f"{change}, for all results from now on")
 
 
 def _compare_columns(found: Comparison, before: Description, now: Description) -> None:
@@ -289,18 +309,6 @@ def _key_texts(keys: Iterable[Description]) -> list[str]:
     return [f"{(' <=> ' if key['null_safe'] else ' = ').join(key['members'])} as {key['type']}" for key in keys]
 
 
-def _theta_texts(thetas: Iterable[Description]) -> list[str]:
-    texts = []
-    for theta in thetas:
-        if theta["offset"] is None:
-            texts.append(f"{theta['left']} {theta['op']} {theta['right']}")
-        else:
-            difference = f"{theta['left']} - {theta['right']}"
-            shown_as = f"ABS({difference})" if theta["absolute"] else difference
-            texts.append(f"{shown_as} {theta['op']} {theta['offset']}")
-    return texts
-
-
 def _one(text: str) -> list[str]:
     return [f"'{text}'"]
 
@@ -313,7 +321,6 @@ _FIXED: dict[str, tuple[str, Any, Any]] = {
     "kind": ("kind", _same, _one),
     "output": ("results", _same, _one),
     "keys": ("keys", _keys, _key_texts),
-    "thetas": ("theta predicates", _thetas, _theta_texts),
     "aggregation": ("aggregates", _texts, list),
 }
 """What stays: what it is called, how it is compared once streams are where they are now, and how it is written."""

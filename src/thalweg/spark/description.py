@@ -16,7 +16,7 @@ from sqlglot import exp
 from thalweg.cql import render
 from thalweg.cql.conjuncts import conjuncts
 from thalweg.cql.query import AttributeClass, Output, Query, RangeWindow, StreamRef, Theta, Window
-from thalweg.engine.expressions import columns_of
+from thalweg.engine.expressions import columns_of, plain_column
 from thalweg.plan.partitioning import Partitioning
 from thalweg.spark.carriage import Carried
 from thalweg.spark.relations import digest
@@ -122,6 +122,8 @@ def _key(attribute: AttributeClass, text: _Texts) -> Description:
 
 
 def _theta(theta: Theta, text: _Texts) -> Description:
+    """A comparison; ``computed`` are the operands that are no columns, ``text`` is for people."""
+    operands = (theta.left, theta.right)
     return {
         "left": text(theta.left.expression),
         "op": theta.op,
@@ -129,6 +131,8 @@ def _theta(theta: Theta, text: _Texts) -> Description:
         "type": str(theta.type),
         "offset": theta.offset,
         "absolute": theta.absolute,
+        "computed": [text(each.expression) for each in operands if plain_column(each.expression) is None],
+        "text": theta.text,
     }
 
 
