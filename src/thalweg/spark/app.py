@@ -488,8 +488,7 @@ def _check_times(name: str, df: DataFrame, time: str | None, lateness: str | Non
 def _source_order(numbered: tuple[int, StreamRef]) -> tuple[str, int]:
     """How sources are ordered in Spark's plan: not as in FROM, for a checkpoint knows them by their number alone.
 
-    A query whose streams have changed places is refused by its first batch. By then Spark has asked the sources for
-    new rows, and has written down under their numbers what there is.
+    So a query whose streams have changed places in FROM goes on with the same sources under the same numbers.
     """
     position, ref = numbered
     return ref.stream, position
