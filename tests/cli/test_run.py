@@ -46,6 +46,12 @@ def written(sink: Path) -> list[dict[str, Any]]:
     return sorted(rows, key=str)
 
 
+def contents(directory: Path) -> dict[str, bytes]:
+    """What a run has written there, but for the log of Spark and what it was told."""
+    files = (file for file in directory.rglob("*") if file.is_file() and file.parent.name != "thalweg")
+    return {str(file): file.read_bytes() for file in files}
+
+
 def wait_for(event: Callable[[], bool]) -> None:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not event() and time.monotonic() < deadline:
@@ -64,22 +70,23 @@ class TestOnSpark:
         (shop / "b" / "b.jsonl").write_text("\n".join(lines))
         pq.write_table(tables["C"], shop / "c.parquet")
         sources = [f"--source=A={shop}/a.csv", f"--source=B={shop}/b", f"--source=C={shop}/*.parquet"]
-        result = thalweg("run", shop / "d.cql", *sources, "--once", "--sink", shop / "out")
+        result = thalweg("run", shop / "d.cql", *sources, "--once", "--end", "--sink", shop / "out")
         assert result.exit_code == 0, result.output
         assert written(shop / "out") == sorted(library.replay(cql, tables).to_pylist(), key=str)
         assert written(shop / "out") == sorted(RESULTS, key=str)
+        assert f"the input has ended: no later run can go on from {shop}/out/_checkpoint" in result.stdout
         assert "query1: 2 results from 9 rows" in result.stdout
         assert "query1: batch 0: 9 rows in" in result.stderr
 
     def test_an_old_directory_of_commands_does_not_keep_a_new_run_from_its_end(
         self, thalweg: Invoke, shop: Path, sources: list[str]
     ) -> None:
-        """Nor does the end of one run end another that has the same directory; a run that was ended says so."""
+        """Nor does the end of one run end another that has the same directory; what has ended does not start again."""
         (shop / "d.cql").write_text((shop / "abc.cql").read_text().replace("SELECT", "SELECT DSTREAM"))
         (shop / "a").mkdir()
         (shop / "a.csv").rename(shop / "a" / "0.csv")
         given = [f"--source=A={shop}/a", *sources[2:]]
-        command = ["run", shop / "d.cql", *given, "--once", "--directory", shop / "told"]
+        command = ["run", shop / "d.cql", *given, "--once", "--end", "--directory", shop / "told"]
         for sink in ("first", "second"):
             result = thalweg(*command, "--sink", shop / sink)
             assert result.exit_code == 0, result.output
@@ -87,16 +94,54 @@ class TestOnSpark:
             assert "warning" not in result.stderr
         assert len(list((shop / "told" / "control").glob("*.json"))) == 2
         (shop / "a" / "1.csv").write_text("k,x,ts\n1,10,2024-05-01 13:00:00\n")
-        again = thalweg(*command, "--sink", shop / "second")
-        assert again.exit_code == 0, again.output
-        assert "second/_checkpoint was ended by a command; rows that come after it are late" in again.stderr
+        kept = contents(shop / "second")
+        for options in (["--end"], []):
+            again = thalweg(*[each for each in command if each != "--end"], *options, "--sink", shop / "second")
+            assert again.exit_code == 1
+            assert f"error: query 'query1' cannot go on from {shop}/second/_checkpoint: its input has" in again.stderr
+            assert "start with a new checkpoint directory" in again.stderr
+            assert contents(shop / "second") == kept
         assert len(list((shop / "told" / "control").glob("*.json"))) == 2
+
+    def test_what_is_there_is_taken_day_by_day(self, thalweg: Invoke, shop: Path) -> None:
+        """Each run takes what is new and keeps the windows open; what waits for time comes with the end."""
+        cql = (shop / "abc.cql").read_text().replace("SELECT", "SELECT DSTREAM").replace("C [RANGE 10", "C [RANGE 50")
+        (shop / "d.cql").write_text(cql)
+        tables = {name: read_table(shop / f"{name.lower()}.csv", time="ts") for name in "ABC"}
+        lines = {name: (shop / f"{name}.csv").read_text().splitlines() for name in "abc"}
+        for name in "abc":
+            (shop / name).mkdir()
+        sources = [f"--source={name.upper()}={shop}/{name}" for name in "abc"]
+        command = ["run", shop / "d.cql", *sources, "--once", "--sink", shop / "out"]
+        seen = []
+        for day in range(3):
+            for name, (header, *rows) in lines.items():
+                (shop / name / f"{day}.csv").write_text(f"{header}\n{rows[day]}\n")
+            result = thalweg(*command)
+            assert result.exit_code == 0, result.output
+            assert "windows stay open, with " in result.stdout
+            seen.append(len(written(shop / "out")))
+        idle = thalweg(*command)
+        assert "windows stay open, and nothing new was there: run again for new rows, or with --end" in idle.stdout
+        assert seen == [0, 0, 1]
+        last = thalweg(*command, "--end")
+        assert last.exit_code == 0, last.output
+        assert "query1: 2 results from 0 rows" in last.stdout
+        assert written(shop / "out") == sorted(library.replay(cql, tables).to_pylist(), key=str)
+
+    def test_without_a_checkpoint_that_is_kept_once_ends_the_input(
+        self, thalweg: Invoke, shop: Path, sources: list[str]
+    ) -> None:
+        (shop / "d.cql").write_text((shop / "abc.cql").read_text().replace("SELECT", "SELECT DSTREAM"))
+        result = thalweg("run", shop / "d.cql", *sources, "--once", "--sink=noop")
+        assert result.exit_code == 0, result.output
+        assert "query1: 2 results from 9 rows" in result.stdout
 
     def test_a_finite_input_without_a_row_ends_too(self, thalweg: Invoke, shop: Path) -> None:
         (shop / "empty").mkdir()
         (shop / "n.cql").write_text("SELECT DSTREAM A.k FROM A [RANGE 1 SECOND]")
         given = f"--source=A=json:path={shop}/empty,schema=k BIGINT, ts TIMESTAMP"
-        result = thalweg("run", shop / "n.cql", given, "--once", "--sink", shop / "out")
+        result = thalweg("run", shop / "n.cql", given, "--once", "--end", "--sink", shop / "out")
         assert result.exit_code == 0, result.output
         assert "query1: 0 results from 0 rows" in result.stdout
         assert "warning" not in result.stderr
@@ -120,7 +165,7 @@ class TestOnSpark:
             (shop / name / "0.csv").write_text("\n".join(first) + "\n")
             later[shop / name / "1.csv"] = f"{first[0]}\n{last}\n"
         sources = [f"--source={name.upper()}={shop}/{name}" for name in "abc"]
-        command = ["run", shop / "two.cql", "--query", "ABC", *sources, "--once", "--no-end", "--sink", shop / "out"]
+        command = ["run", shop / "two.cql", "--query", "ABC", *sources, "--once", "--sink", shop / "out"]
         first = thalweg(*command, "--plan", "(A B) C", "--states", "all", "--production", "jit")
         assert first.exit_code == 0, first.output
         assert "intermediate results not produced, at least" in first.stdout
@@ -138,6 +183,15 @@ class TestOnSpark:
         assert live.exit_code == 0, live.output
         assert live.stdout.startswith("abc after batch 1\n")
         assert "(A B) C keeping A⋈B  as the user wrote it" in re.sub(" {2,}", "  ", live.stdout)
+        (shop / "grown.cql").write_text(query.replace("A [RANGE 10", "A [RANGE 20"))
+        asked = ["check", shop / "grown.cql", "--checkpoint", shop / "out" / "_checkpoint"]
+        for given in ([], sources):
+            grown = thalweg(*asked, *given)
+            assert grown.exit_code == 0, grown.output
+            assert grown.stdout.splitlines()[1:] == [
+                "- the window of A grew from 10 seconds to 20 seconds: from now on. Rows that had left it by then do "
+                "not come back"
+            ]
 
     def test_commands_and_ctrl_c_while_it_runs(self, thalweg: Invoke, tmp_path: Path) -> None:
         (tmp_path / "ab.cql").write_text(
@@ -242,6 +296,7 @@ class TestRefusals:
         [
             ([], "name the streams"),
             (["--source=A=a.csv", "--once", "--trigger=5 seconds"], "without waiting"),
+            (["--source=A=a.csv", "--end"], "it goes with --once"),
             (["--source=A=a.csv", "--lateness=B=5 seconds"], "'B' is no source"),
             (["--source=A=a.csv", "--lateness=1 second", "--lateness=2 seconds"], "for all streams"),
             (["--source=A=a.csv", "--time=B=ts"], "'B' is no source"),

@@ -27,7 +27,7 @@ from thalweg.plan.partitioning import Coordinate, Partitioning
 from thalweg.spark.carriage import Kept, carriage, narrowed
 from thalweg.spark.chunks import _PIECES
 from thalweg.spark.commands import Sent
-from thalweg.spark.compatibility import description
+from thalweg.spark.description import description
 from thalweg.spark.packing import MOMENT, PARTITION, Packer, T, hash_column, time_column, unblob, unbundle
 from thalweg.spark.relations import relation_blob
 from thalweg.spark.resident import Arriving, Outcome, Resident, Spec, attend

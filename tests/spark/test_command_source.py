@@ -22,10 +22,11 @@ from thalweg.errors import CheckpointError, InputError, OptionError
 from thalweg.plan.partitioning import choose_partitioning
 from thalweg.spark.carriage import Kept, carriage
 from thalweg.spark.command_files import MOST_BYTES, CommandFiles, files_of
-from thalweg.spark.command_source import QUERY, CommandReader, CommandSource, Offset
+from thalweg.spark.command_source import QUERY, CommandReader, CommandSource, Offset, has_ended
 from thalweg.spark.commands import STARTED, Command, Sent, for_query
-from thalweg.spark.compatibility import Description, description
+from thalweg.spark.description import Description, description
 
+ADAPT: Command = {"command": "adapt"}
 END: Command = {"command": "end"}
 ALL = ReadAllAvailable()
 
@@ -92,20 +93,20 @@ class TestBatches:
     def test_a_batch_holds_the_commands_that_are_new(self, files: CommandFiles) -> None:
         query = Query(files)
         assert query.batch() is None
-        first = files.send(END)
+        first = files.send(ADAPT)
         assert query.names() == [first]
         assert query.batch() is None
-        second, third = files.send(END), files.send({"command": "adapt"})
+        second, third = files.send(ADAPT), files.send({"command": "adapt"})
         taken = query.batch()
         assert taken == [
-            Sent(0, second, '{"command": "end"}\n'),
+            Sent(0, second, '{"command": "adapt"}\n'),
             Sent(1, third, '{"command": "adapt"}\n'),
         ]
         assert query.batch() is None
 
     def test_a_batch_that_runs_again_needs_no_file(self, files: CommandFiles) -> None:
         query = Query(files)
-        files.send(END)
+        files.send({"command": "adapt"})
         taken = query.batch()
         shutil.rmtree(files.address)
         query.restart()
@@ -115,20 +116,20 @@ class TestBatches:
 
     def test_a_file_that_is_written_again_is_not_taken_again(self, files: CommandFiles) -> None:
         query = Query(files)
-        name = files.send(END)
+        name = files.send(ADAPT)
         assert query.names() == [name]
         put(files, name, '{"command": "adapt"}')
         assert query.batch() is None
 
     def test_an_empty_range_has_no_partition(self, files: CommandFiles) -> None:
         query = Query(files)
-        files.send(END)
+        files.send(ADAPT)
         query.batch()
         assert query.reader.partitions(query.log[-1], query.log[-1]) == []
 
     def test_what_was_sent_while_the_query_was_down_is_taken(self, files: CommandFiles) -> None:
         query = Query(files)
-        files.send(END)
+        files.send(ADAPT)
         query.batch()
         later = files.send({"command": "adapt"})
         query.restart()
@@ -136,16 +137,16 @@ class TestBatches:
 
     def test_names_that_have_left_are_forgotten(self, files: CommandFiles) -> None:
         query = Query(files)
-        gone = files.send(END)
+        gone = files.send(ADAPT)
         query.batch()
         Path(files.address, gone).unlink()
-        new = files.send(END)
+        new = files.send(ADAPT)
         assert query.names() == [new]
         assert json.loads(query.log[-1]["known"]) == [new]
 
     def test_a_batch_takes_so_many_and_leaves_the_rest_to_the_next(self, files: CommandFiles) -> None:
         query = Query(files, most=2)
-        names = [files.send(END) for _ in range(5)]
+        names = [files.send(ADAPT) for _ in range(5)]
         assert query.names() == names[:2]
         assert query.names() == names[2:4]
         assert query.names() == names[4:]
@@ -153,14 +154,14 @@ class TestBatches:
 
     def test_a_trigger_of_one_batch_takes_all(self, files: CommandFiles) -> None:
         query = Query(files, most=2)
-        names = [files.send(END) for _ in range(5)]
+        names = [files.send(ADAPT) for _ in range(5)]
         assert [each.file for each in query.batch(ALL) or []] == names
 
     def test_a_run_that_takes_what_is_available_takes_no_more(self, files: CommandFiles) -> None:
         query = Query(files, most=1)
-        names = [files.send(END) for _ in range(2)]
+        names = [files.send(ADAPT) for _ in range(2)]
         query.reader.prepareForTriggerAvailableNow()
-        later = files.send(END)
+        later = files.send(ADAPT)
         assert [query.names(), query.names(), query.names()] == [names[:1], names[1:], None]
         query.restart()
         query.reader.prepareForTriggerAvailableNow()
@@ -178,7 +179,7 @@ class TestBatches:
 
 class TestBefore:
     def test_one_refusal_tells_of_the_commands_before_the_query(self, files: CommandFiles) -> None:
-        names = [files.send(END) for _ in range(5)]
+        names = [files.send(ADAPT) for _ in range(5)]
         query = Query(files)
         new = files.send({"command": "adapt"})
         batch = query.batch()
@@ -191,7 +192,7 @@ class TestBefore:
         assert query.batch() is None
 
     def test_it_is_told_even_if_no_command_comes(self, files: CommandFiles) -> None:
-        name = files.send(END)
+        name = files.send(ADAPT)
         query = Query(files)
         batch = query.batch()
         assert batch is not None
@@ -205,7 +206,7 @@ class TestBefore:
     def test_commands_that_come_before_the_first_batch_are_obeyed(self, files: CommandFiles) -> None:
         """A query may be started, and stopped, without a batch: there is no offset then."""
         query = Query(files)
-        new = files.send(END)
+        new = files.send(ADAPT)
         query.restart()
         assert written(query.reader.initialOffset()) == query.log[0]
         assert query.names() == [new]
@@ -215,7 +216,7 @@ class TestFiles:
     def test_names_are_in_the_order_of_sending(self, files: CommandFiles) -> None:
         put(files, "by hand", "x")
         put(files, f"{'9' * 20}-12345678.json", "x")  # as former versions named them
-        names = [files.send(END) for _ in range(11)]
+        names = [files.send(ADAPT) for _ in range(11)]
         assert [name[:13] for name in names] == [f"{i:012d}-" for i in range(1, 12)]
         assert files.names() == [*names, f"{'9' * 20}-12345678.json", "by hand"]
 
@@ -245,12 +246,12 @@ class TestFiles:
 
     def test_a_mark_of_the_byte_order_is_no_harm(self, files: CommandFiles) -> None:
         query = Query(files)
-        put(files, "x", b"\xef\xbb\xbf" + json.dumps(END).encode())
-        assert for_query(query.batch() or [], {"query1"}) == ([("x", END)], [])
+        put(files, "x", b"\xef\xbb\xbf" + json.dumps(ADAPT).encode())
+        assert for_query(query.batch() or [], {"query1"}) == ([("x", ADAPT)], [])
 
     def test_a_name_that_is_no_text_is_refused(self, files: CommandFiles) -> None:
         query = Query(files)
-        Path(os.fsdecode(os.fsencode(files.address) + b"/odd\xff.json")).write_text(json.dumps(END))
+        Path(os.fsdecode(os.fsencode(files.address) + b"/odd\xff.json")).write_text(json.dumps(ADAPT))
         taken, refused = for_query(query.batch() or [], {"query1"})
         assert taken == []
         assert refused == ["odd\\udcff.json: its name is not UTF-8 text. Rename the file."]
@@ -258,7 +259,7 @@ class TestFiles:
 
     def test_a_file_that_cannot_be_read_is_refused(self, files: CommandFiles, monkeypatch: pytest.MonkeyPatch) -> None:
         query = Query(files)
-        name = files.send(END)
+        name = files.send(ADAPT)
         target = Path(files.address, name)
         monkeypatch.setattr(CommandFiles, "names", lambda _: [name])
         target.unlink()
@@ -281,7 +282,7 @@ class TestFiles:
         files = files_of(f"{tmp_path.as_uri()}/new%20place/")
         files.prepare()
         query = Query(files)
-        name = files.send(END)
+        name = files.send(ADAPT)
         assert query.names() == [name]
         assert files_of(tmp_path / "new place").names() == [name]
 
@@ -302,7 +303,7 @@ class TestFiles:
         clock = [100.0]
         monkeypatch.setattr("time.monotonic", lambda: clock[0])
         assert query.batch() is None
-        name = files.send(END)
+        name = files.send(ADAPT)
         assert query.batch() is None
         clock[0] += 1
         assert query.names() == [name]
@@ -359,9 +360,9 @@ class TestStarts:
     def test_a_query_that_does_not_fit_is_refused_when_a_batch_is_planned(self, files: CommandFiles) -> None:
         first = CommandReader(files, [], query=json.dumps(described("RANGE 10 SECONDS")))
         start = first.initialOffset()
-        grown = CommandReader(files, [], query=json.dumps(described("RANGE 11 SECONDS")), name="mine")
-        for refused in (lambda: grown.latestOffset(start, ALL), lambda: grown.partitions(start, start)):
-            with pytest.raises(CheckpointError, match=r"query 'mine' .*the window of a grew"):
+        other = CommandReader(files, [], query=json.dumps(described("ROWS 11")), name="mine")
+        for refused in (lambda: other.latestOffset(start, ALL), lambda: other.partitions(start, start)):
+            with pytest.raises(CheckpointError, match=r"query 'mine' .*the window of a is of another kind"):
                 refused()
         shrunk = CommandReader(files, [], query=json.dumps(described("RANGE 9 SECONDS")))
         end = shrunk.latestOffset(start, ALL)
@@ -378,6 +379,75 @@ class TestStarts:
             assert reader.latestOffset(log[-1], ALL) == log[-1]
         columns = [set(json.loads(offset[QUERY])["streams"][0]["columns"]) for offset in log]
         assert columns == [{"ts", "k", "x"}, {"ts", "k"}, {"ts", "k"}]
+
+
+class TestTheEnd:
+    """An input that has ended stays so: the query does not start again."""
+
+    def ended_by(self, files: CommandFiles, *batches: list[Command], query_id: str | None = None) -> bool:
+        reader = CommandReader(files, [], name="mine")
+        offset = reader.initialOffset()
+        for commands in batches:
+            for command in commands:
+                files.send(command)
+            offset = written(reader.latestOffset(offset, ALL))
+        return has_ended(offset, query_id)
+
+    @pytest.mark.parametrize(
+        ("batches", "has"),
+        [
+            ([[ADAPT]], False),
+            ([[END]], True),
+            ([[END], [ADAPT], [ADAPT]], True),
+            ([[END, {"command": "cancel"}]], False),
+            ([[END], [ADAPT, {"command": "cancel"}]], True),
+            ([[END, {"command": "cancel"}, END]], True),
+            ([[END, {"command": "cancel", "query": "other"}]], True),
+            ([[END, {"command": "cancel", "query": "the id"}]], False),
+            ([[{"command": "end", "query": "mine"}]], True),
+            ([[{"command": "end", "query": "the id"}]], True),
+            ([[{"command": "end", "query": "other"}]], False),
+            ([[{"command": "end", "query": "other"}], [END]], True),
+        ],
+    )
+    def test_which_commands_end_an_input(self, files: CommandFiles, batches: list[list[Command]], has: bool) -> None:
+        assert self.ended_by(files, *batches, query_id="the id") is has
+
+    def test_a_query_that_does_not_know_its_id_may_have_been_spared(self, files: CommandFiles) -> None:
+        cancel: Command = {"command": "cancel", "query": "some id"}
+        assert not self.ended_by(files, [END, cancel])
+        assert self.ended_by(files, [END, cancel], query_id="another id")
+
+    def test_what_is_no_command_ends_nothing(self, files: CommandFiles) -> None:
+        query = Query(files)
+        put(files, "x", "end")
+        assert query.names() == ["x"]
+        assert not has_ended(query.log[-1])
+
+    def test_a_query_that_has_ended_goes_on_and_does_not_start_again(self, files: CommandFiles) -> None:
+        query = Query(files)
+        files.send(END)
+        assert query.batch() is not None
+        name = files.send(ADAPT)
+        assert query.names() == [name]
+        for number in range(3):
+            files.send({"command": "plan", "plan": str(number)})
+            assert query.batch() is not None
+        query.restart()
+        assert query.again(1) != []  # a batch that was planned may run again
+        with pytest.raises(CheckpointError, match=r"its input has ended.*new checkpoint directory"):
+            query.batch()
+
+    def test_after_a_batch_that_ends_the_input_nothing_is_taken(self, files: CommandFiles) -> None:
+        """Of a query that the command names by an id, which the driver knows."""
+        first = CommandReader(files, [], name="mine")
+        start = first.initialOffset()
+        files.send({"command": "end", "query": "the id"})
+        end = first.latestOffset(start, ALL)
+        again = CommandReader(files, [], name="mine", is_ending=True)
+        assert len(again.partitions(start, end)) == 1
+        with pytest.raises(CheckpointError, match=r"query 'mine' .*its input has ended"):
+            again.latestOffset(end, ALL)
 
 
 def described(window: str, keep: Sequence[str] = ()) -> Description:

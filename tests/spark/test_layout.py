@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tests.spark.runs import FileRun, cut, write_stream
@@ -64,22 +67,142 @@ def test_a_query_goes_on_in_the_buckets_of_its_checkpoint(spark: SparkSession, t
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("RANGE 100 MICROSECONDS", "RANGE 101 MICROSECONDS", "the window of a grew"),
+        ("WINDOW RANGE 100 MICROSECONDS", "WINDOW ROWS 5", "the window of a is of another kind"),
         ("a.k = b.k", "a.k = b.v", "its keys were"),
-        ("FROM a, b", "FROM b, a", "it joined a, b and now joins b, a"),
+        ("FROM a, b", "FROM a, a b", "it joined a, b and now joins a, a"),
+        ("a.k = b.k", "a.k = b.k AND a.v + 1 < b.v", "its comparisons were none and are now a.v . 1 < b.v"),
+        ("SELECT", "SELECT DSTREAM", "its results were 'ISTREAM' and are now 'DSTREAM'"),
     ],
 )
 def test_what_does_not_fit_is_refused_at_the_start(
-    spark: SparkSession, tmp_path: Path, old: str, new: str, said: str
+    spark: SparkSession, kept: Path, old: str, new: str, said: str
 ) -> None:
-    """Before anything is read or written, whether or not there is new input."""
-    running(spark, tmp_path).run()
+    """Before anything is read or written, whether or not there is new input, under the name that the user gave it."""
+    before = contents(kept / "checkpoint")
+    app = FileRun(spark, kept, CQL).app()
+    answer = app.sql(CQL.replace(old, new))
+    asked = (
+        lambda: app.check(answer, kept / "checkpoint", name="mine"),
+        lambda: app.check(CQL.replace(old, new), kept / "checkpoint", name="mine"),
+        lambda: begun(answer, kept, "mine"),
+        lambda: begun(answer.select("x").where("x > 3"), kept, "mine"),
+    )
+    for each in asked:
+        with pytest.raises(CheckpointError, match=said) as raised:
+            each()
+        assert str(raised.value).startswith(f"query 'mine' cannot go on from {kept / 'checkpoint'}: ")
+    assert contents(kept / "checkpoint") == before
+
+
+def begun(frame: DataFrame, root: Path, name: str) -> StreamingQuery:
+    writer = frame.writeStream.queryName(name).option("checkpointLocation", str(root / "checkpoint"))
+    return writer.format("parquet").trigger(availableNow=True).start(str(root / "out"))
+
+
+@pytest.fixture(scope="module")
+def kept(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A query that has run."""
+    root = tmp_path_factory.mktemp("kept")
+    running(spark, root).run()
+    return root
+
+
+def test_a_query_that_has_ended_says_so_at_the_start(spark: SparkSession, tmp_path: Path) -> None:
+    """Before it consumes anything, by whatever name the command had it ended."""
+    query = running(spark, tmp_path, f"CREATE QUERY pairs AS {CQL}")
+    query.run({"buckets": 2}, lambda app: app.command("end", query="pairs") and None)
+    write_stream(tmp_path / "in" / "a", [*cut(table(0), 4), table(ROWS)])
     before = contents(tmp_path / "checkpoint")
-    with pytest.raises(CheckpointError, match=said) as raised:
-        FileRun(spark, tmp_path, CQL.replace(old, new)).run()
-    assert "query 'query1'" in str(raised.value)
-    assert str(tmp_path / "checkpoint") in str(raised.value)
+    app = query.app()
+    answer = app.sql(query.cql)
+    for ask in (lambda: app.check(answer, tmp_path / "checkpoint"), lambda: begun(answer, tmp_path, "pairs")):
+        with pytest.raises(CheckpointError, match=r"query 'pairs' .*: its input has ended.* new checkpoint directory"):
+            ask()
     assert contents(tmp_path / "checkpoint") == before
+
+
+def test_a_batch_that_ends_the_input_is_finished_and_nothing_else_is_taken(spark: SparkSession, tmp_path: Path) -> None:
+    """The driver died in it. The command names the query by its id, which only the checkpoint knows."""
+    query = running(spark, tmp_path, CQL.replace("SELECT", "SELECT DSTREAM"))
+    query.run({"buckets": 2})
+    query_id = json.loads((tmp_path / "checkpoint" / "metadata").read_text())["id"]
+    query.run({"buckets": 2}, lambda app: app.command("end", query=query_id) and None)
+    last = max(tmp_path.glob("checkpoint/commits/[0-9]*"), key=lambda file: int(file.name))
+    for file in (
+        last,
+        last.with_name(f".{last.name}.crc"),
+        *(tmp_path / "out" / "_spark_metadata").glob(f"*{last.name}*"),
+    ):
+        file.unlink(missing_ok=True)
+    write_stream(tmp_path / "in" / "a", [*cut(table(0), 4), table(ROWS)])
+    with pytest.raises(StreamingQueryException, match="its input has ended"):
+        query.run({"buckets": 2})
+    assert last.exists()
+    assert len(list(last.parent.glob("[0-9]*"))) == int(last.name) + 1
+    assert query.answer(pa.schema({"x": pa.int64(), "y": pa.int64()})).num_rows == expected()
+
+
+def ticks(first: int, last: int, step: int = 1) -> pa.Table:
+    """A row for every microsecond, with its time as value."""
+    times = list(range(first, last, step))
+    return pa.table({"ts": pa.array(times, pa.timestamp("us")), "k": [1] * len(times), "v": times})
+
+
+def changed(spark: SparkSession, root: Path, old: str, new: str) -> tuple[list[str], set[tuple[int, int]]]:
+    """What is said of a query that becomes another one, and what the other one answers."""
+    FileRun(spark, root, old).run({"buckets": 2})
+    before = spark.read.parquet(str(root / "out")).toArrow().to_pylist()
+    for name, parts in (("a", [ticks(0, 20, 2), ticks(20, 40, 2)]), ("b", [ticks(1, 20, 2), ticks(21, 40, 2)])):
+        write_stream(root / "in" / name, parts)
+    run = FileRun(spark, root, new)
+    notes = run.app().check(new, root / "checkpoint", {"buckets": 2})
+    run.run({"buckets": 2})
+    after = spark.read.parquet(str(root / "out")).toArrow().to_pylist()
+    assert len(after) == len({tuple(row.values()) for row in after})
+    return notes, {tuple(row.values()) for row in after} - {tuple(row.values()) for row in before}
+
+
+def test_a_query_with_other_windows_order_names_and_conditions_goes_on(spark: SparkSession, tmp_path: Path) -> None:
+    """Its keys are computed, and so is the condition. Rows that had left a window that grew do not come back."""
+    write_stream(tmp_path / "in" / "a", [ticks(0, 20, 2)])
+    write_stream(tmp_path / "in" / "b", [ticks(1, 20, 2)])
+    old = "SELECT a.v AS x, b.v AS y FROM a [RANGE 3 MICROSECONDS], b [RANGE 9 MICROSECONDS] WHERE a.k + 1 = b.k + 1"
+    new = (
+        "SELECT p.v AS x, q.v AS y FROM b q [RANGE 4 MICROSECONDS], a p [RANGE 12 MICROSECONDS] "
+        "WHERE q.k + 1 = p.k + 1 AND p.v % 4 = 0"
+    )
+    notes, answer = changed(spark, tmp_path, old, new)
+    assert notes == [
+        "FROM has another order, which changes no result",
+        "p.v % 4 = 0 is new: rows in the window of p that fail it no longer join",
+        "the window of p grew from 3 microseconds to 12 microseconds: from now on. Rows that had left it by then do "
+        "not come back",
+        "the window of q shrank from 9 microseconds to 4 microseconds: results are those of the smaller window from "
+        "now on",
+    ]
+    watermark = 18
+    rows_a = [t for t in range(0, 40, 2) if t >= 20 or t + 3 > watermark]
+    rows_b = [t for t in range(1, 40, 2) if t >= 20 or t + 9 > watermark]
+    assert answer == {
+        (a, b) for a in rows_a for b in rows_b if max(a, b) >= 20 and a % 4 == 0 and max(a, b) < min(a + 12, b + 4)
+    }
+
+
+def test_rows_windows_grow_from_now_on_and_failing_rows_still_count(spark: SparkSession, tmp_path: Path) -> None:
+    write_stream(tmp_path / "in" / "a", [ticks(0, 20, 2)])
+    write_stream(tmp_path / "in" / "b", [ticks(1, 20, 2)])
+    old = "SELECT a.v AS x, b.v AS y FROM a [ROWS 2], b [ROWS 1] WHERE a.k = b.k"
+    new = "SELECT a.v AS x, b.v AS y FROM b [ROWS 3], a [ROWS 4] WHERE a.k = b.k AND a.v % 4 = 0"
+    notes, answer = changed(spark, tmp_path, old, new)
+    assert len(notes) == 4
+    windows: dict[str, list[int]] = {"a": [14, 16], "b": [17]}
+    wanted = set()
+    for time in range(18, 38):  # the watermark is 38 in the end
+        mine, other = ("b", "a") if time % 2 else ("a", "b")
+        windows[mine] = [*windows[mine], time][-{"a": 4, "b": 3}[mine] :]
+        pairs = ((time, each) if mine == "a" else (each, time) for each in windows[other])
+        wanted |= {(a, b) for a, b in pairs if a % 4 == 0}
+    assert answer == wanted
 
 
 def contents(directory: Path) -> dict[str, bytes]:

@@ -1,4 +1,4 @@
-"""The command line: ``thalweg run``, ``control``, ``replay``, ``explain``, ``demo`` and ``bench``.
+"""The command line: ``thalweg run``, ``control``, ``check``, ``replay``, ``explain``, ``demo`` and ``bench``.
 
 Whatever costs time to import (Arrow, DuckDB, Spark, the compiler) is imported inside the command
 that needs it, so that ``thalweg --help`` answers at once.

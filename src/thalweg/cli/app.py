@@ -10,6 +10,7 @@ import typer
 
 from thalweg import __version__
 from thalweg.cli.bench import bench
+from thalweg.cli.check import check
 from thalweg.cli.control import control
 from thalweg.cli.demo import demo
 from thalweg.cli.explain import explain
@@ -24,7 +25,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (run, control, replay, explain, demo, bench):
+for command in (run, control, check, replay, explain, demo, bench):
     app.command()(command)
 
 

@@ -54,7 +54,8 @@ def control(
     plan changes the join order with the next batch, without a stall, and the
     answer stays the same. The query keeps that plan until adapt lets it choose
     again. end says that the input is complete: windows that only time would end
-    are ended, and whatever comes later is late. cancel takes back what was sent
+    are ended, and whatever comes later is late. That is final: the query does
+    not start again from its checkpoint. cancel takes back what was sent
     before it, if the query has not obeyed that yet.
 
     \b

@@ -53,19 +53,20 @@ class Job:
     directory: Path
     log: Path | None
 
-    def run(self, *, finite: bool) -> bool:
-        """Run until the end of the input, or until someone interrupts it; whether someone did.
+    def run(self, *, once: bool, ends: bool) -> bool:
+        """Run until everything is read (``once``), or until someone interrupts it; whether someone did.
 
-        The end of a ``finite`` input is itself an event: it ends what otherwise only later rows would. It is
-        sent when all rows have been read, and takes a second run of the same query. An input that has ended already
-        is not ended again. Where no batch has run, that is unknown. Ending it twice changes nothing.
+        The end of the input (``ends``) is itself an event: it ends what otherwise only later rows would. It is sent
+        when all rows have been read, and takes a second run of the same query. A command may have ended it by then.
         """
         totals = Totals()
         started = clock.perf_counter()
         with interruptions() as wish, live_view(self.query.name) as view, spark_failures(self.log):
+            for change in self.app.check(self.frame, self.checkpoint, name=self.query.name):
+                diagnostics().print(f"note: {change}", soft_wrap=True)
             query_id = self._follow(totals, wish, view)
             has_ended = totals.last is not None and totals.last.ended
-            if finite and not wish.asked and not has_ended:
+            if ends and not wish.asked and not has_ended:
                 self.app.command("end", query=query_id)
                 self._follow(totals, wish, view)
         if has_ended and totals.late.total():
@@ -73,6 +74,9 @@ class Job:
             warning = f"warning: the input of {place} was ended by a command; rows that come after it are late"
             diagnostics().print(warning, soft_wrap=True)
         print_totals(self.query.name, totals, self.query.aliases, self.sink.name, clock.perf_counter() - started)
+        if once and not wish.asked:
+            output().print()
+            output().print(outlook(totals, redacted(self.checkpoint), ended=ends or has_ended), soft_wrap=True)
         return wish.asked
 
     def _follow(self, totals: Totals, wish: Interruption, view: Show) -> str:
@@ -120,6 +124,18 @@ def prepare(
     answer = app.sql(text, options)
     write_about(directory, query, options.states)
     return app, replace(query, name=name), answer
+
+
+def outlook(totals: Totals, checkpoint: str, *, ended: bool) -> str:
+    """What can come after a run that took what there was.
+
+    >>> outlook(Totals(), "c", ended=True)
+    'the input has ended: no later run can go on from c'
+    """
+    if ended:
+        return f"the input has ended: no later run can go on from {checkpoint}"
+    held = f"with {counted(totals.last.tuples, 'tuple')} in them" if totals.last else "and nothing new was there"
+    return f"windows stay open, {held}: run again for new rows, or with --end to finish for good"
 
 
 def print_totals(name: str, totals: Totals, aliases: tuple[str, ...], sink: str, seconds: float) -> None:

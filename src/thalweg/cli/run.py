@@ -63,16 +63,19 @@ def run(
         ),
     ] = None,
     once: Annotated[
-        bool, typer.Option("--once", help="Take what is there, end the input (unless --no-end), and stop.")
+        bool,
+        typer.Option(
+            "--once", help="Take what is there, and stop. Windows stay open: the next run goes on with new rows."
+        ),
     ] = False,
     end: Annotated[
         bool,
         typer.Option(
-            "--end/--no-end",
-            help="With --once: whether the input is complete, so that time runs out for all windows, "
-            "or another run will go on from the checkpoint.",
+            "--end",
+            help="With --once: the input is complete, so time runs out for all windows. This is final: "
+            "no later run can go on from the checkpoint.",
         ),
-    ] = True,
+    ] = False,
     trigger: Annotated[
         str | None,
         typer.Option(metavar="SPAN", help='Time between batches, as in "5 seconds". Default: as soon as possible.'),
@@ -126,6 +129,7 @@ def run(
     not everything was read). Run it again with the same checkpoint, and it goes
     on where it was: no result is lost or doubled in a directory of files.
     `thalweg control` changes the plan meanwhile, `thalweg explain --live` shows it.
+    A run without a checkpoint keeps nothing for later: with --once it ends its input.
 
     \b
     Example:
@@ -133,8 +137,12 @@ def run(
               --source "quotes=quotes/*.csv" --lateness "5 seconds" --sink out/
 
     \b
-    Everything there is, once; and streams made up by Spark:
+    What is there by now, every night from a scheduler; and for good:
       thalweg run ab.cql --once --source A=a/ --source B=b/ --sink out/
+      thalweg run ab.cql --once --end --source A=a/ --source B=b/ --sink out/
+
+    \b
+    Streams made up by Spark:
       thalweg run ab.cql --source A=rate:rowsPerSecond=1000 --source B=rate
 
     \b
@@ -159,6 +167,9 @@ def run(
     lags = _lateness(lateness or [], sources)
     if once and trigger is not None:
         raise typer.BadParameter("--once takes everything there is, without waiting.", param_hint="--trigger")
+    if end and not once:
+        message = "it goes with --once: take what is there, and then end the input for good."
+        raise typer.BadParameter(message, param_hint="--end")
     settings = named(conf or [], "--conf", "spark.executor.memory=2g")
     with failures(debug=debug) as report:
         report.hide([*sources.values(), *relations.values(), sink, checkpoint or "", *(conf or [])])
@@ -193,7 +204,8 @@ def run(
                     doing("opening the streams")
                     app, bound, answer = prepare(spark, text, name, streams, options, places.commands)
             job = Job(app, bound, answer, into, places.checkpoint, pace, places.commands, told)
-            interrupted = job.run(finite=once and end)
+            # What a temporary checkpoint holds back is lost: nothing can come after this run.
+            interrupted = job.run(once=once, ends=once and (end or places.is_temporary))
         if interrupted and once:
             raise typer.Exit(_INTERRUPTED)
 
@@ -255,11 +267,15 @@ def _pace(trigger: str | None, *, once: bool) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Where a run keeps its checkpoint and finds its commands; ``lasting``: the latter outlive it."""
+    """Where a run keeps its checkpoint and finds its commands.
+
+    ``lasting``: the commands outlive the run; ``is_temporary``: the checkpoint does not.
+    """
 
     checkpoint: str
     commands: Path
     lasting: bool = True
+    is_temporary: bool = False
 
 
 @contextmanager
@@ -281,7 +297,8 @@ def _places(sink: Sink, checkpoint: str | None, directory: Path | None) -> Itera
         kept = scratch = Path(tempfile.mkdtemp(prefix="thalweg-run-"))
     try:
         commands = directory.absolute() if directory is not None else kept / "thalweg"
-        yield _Places(str(kept), commands, lasting=directory is not None or scratch is None)
+        is_temporary = scratch is not None
+        yield _Places(str(kept), commands, directory is not None or not is_temporary, is_temporary)
     finally:
         if scratch is not None:
             shutil.rmtree(scratch, ignore_errors=True)  # Spark may still be leaving

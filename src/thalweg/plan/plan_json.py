@@ -16,10 +16,12 @@ def plan_to_json(plan: AnyPlan, aliases: Sequence[str]) -> dict[str, Any]:
     return {"text": format_any(plan, aliases), "kept": sorted(kept)}
 
 
-def any_plan_from_json(known: Mapping[str, Any], query: Query) -> AnyPlan:
+def any_plan_from_json(known: Mapping[str, Any], query: Query, aliases: Sequence[str] | None = None) -> AnyPlan:
+    """The plan of a query; ``aliases`` are those that its streams had, if they were others."""
+    names = query.aliases if aliases is None else aliases
     if query.kind == "difference":
-        return parse_difference(known["text"], query.aliases)
-    return plan_from_json(known, query.aliases)
+        return parse_difference(known["text"], names)
+    return plan_from_json(known, names)
 
 
 def plan_from_json(known: Mapping[str, Any], aliases: Sequence[str]) -> Plan:

@@ -35,10 +35,11 @@ from thalweg.spark import control, side_output, sql
 from thalweg.spark.answer import Answer, Prepared
 from thalweg.spark.buckets import bucket_keys, default_buckets, default_partitions
 from thalweg.spark.carriage import Kept
+from thalweg.spark.checkpoint import Checkpoint
 from thalweg.spark.columns import check_frame, kept_columns, source_of, with_time_unit
 from thalweg.spark.command_files import writable_files_of
 from thalweg.spark.commands import new_command
-from thalweg.spark.compatibility import BUCKETS, Description, description
+from thalweg.spark.description import BUCKETS, Description, description
 from thalweg.spark.division import Division, carried_facts, divide
 from thalweg.spark.operator import EMITTED, SAVED, TOTALS, BucketOperator
 from thalweg.spark.packing import (
@@ -180,6 +181,35 @@ class App:
             query, plan, statistics, partitioning=partitioning, feedback=chosen.feedback, carried=carried
         )
 
+    def check(
+        self,
+        query: DataFrame | str,
+        checkpoint: str | Path,
+        options: Options | Mapping[str, Any] | None = None,
+        *,
+        name: str | None = None,
+    ) -> list[str]:
+        """Whether a query can go on from a checkpoint, as ``start`` would ask, without starting it.
+
+        Args:
+            query: what :meth:`sql` returned, or the text for it, with its ``options``.
+            checkpoint: the directory.
+            options: see :meth:`sql`.
+            name: what errors call the query; else its name in ``CREATE QUERY name AS ...``.
+
+        Returns:
+            What has changed since the query that the checkpoint is of, and what each change means for the results.
+            Nothing if nothing has that matters, or the checkpoint is new.
+
+        Raises:
+            CheckpointError: it cannot go on; says why, and what to do.
+
+        """
+        answer = self.sql(query, options) if isinstance(query, str) else query
+        if not isinstance(answer, Answer):
+            raise OptionError("check() asks about the text of a query, or the DataFrame that app.sql returns for one")
+        return answer.changes(Checkpoint(self.spark, str(checkpoint)), name)
+
     def _divide(self, query: Query) -> Division:
         return divide(query, {name: known.kept for name, known in self._streams.items()})
 
@@ -271,12 +301,17 @@ class App:
         plan_for(query, Statistics.default(query), options.plan, options.states)  # what is wrong with it is said now
         warn_of_zones({ref.alias: ref.schema.field(ref.time).type for ref in query.streams if ref.time is not None})
         sessions = [self._streams[ref.stream].session for ref in query.streams if not ref.is_static]
-        return Answer(query.name, lambda known: self._prepared(query, options, known), sessions)
+        return Answer(
+            query.name, lambda known, is_ending: self._prepared(query, options, known, is_ending=is_ending), sessions
+        )
 
-    def _prepared(self, query: Query, options: Options, known: Description | None) -> Prepared:
-        """The query as one stateful operator, to go on from a checkpoint of this description, or to begin."""
+    def _prepared(self, query: Query, options: Options, known: Description | None, *, is_ending: bool) -> Prepared:
+        """The query as one stateful operator, to go on from a checkpoint of this description, or to begin.
+
+        ``is_ending``: all that is left to do from there is a batch that ends the input.
+        """
         division = self._divide(query)
-        most_buckets = self._most_buckets(options) if known is None else int(known[BUCKETS])
+        most_buckets = int((known or {}).get(BUCKETS) or self._most_buckets(options))
         partitioning = choose_partitioning(query, most_buckets)
         relations = self._relations(division, partitioning)
         described = description(query, partitioning, division.carried, relations, most_buckets)
@@ -287,9 +322,16 @@ class App:
             for stream, ref in sources
             if ref.time is not None
         ]
-        tells_starts = options.idle_timeout is not None
         packed.append(
-            control.commands(self.spark, self._commands, keys, query.name, described, tells_starts=tells_starts)
+            control.commands(
+                self.spark,
+                self._commands,
+                keys,
+                query.name,
+                described,
+                tells_starts=options.idle_timeout is not None,
+                is_ending=is_ending,
+            )
         )
         spec = Spec(
             identity=uuid.uuid4().hex,
@@ -314,6 +356,7 @@ class App:
             late_directory=self._shared_directory() if options.late_rows == "table" else None,
             described=described,
             shown=tuple(self._shown(division, s, options) for s in range(len(query.streams))),
+            selections=tuple(ref.selection for ref in query.streams) if division.select else (),
         )
         emitted = (
             reduce(DataFrame.unionAll, packed)
@@ -463,8 +506,7 @@ def _check_times(name: str, df: DataFrame, time: str | None, lateness: str | Non
 def _source_order(numbered: tuple[int, StreamRef]) -> tuple[str, int]:
     """How sources are ordered in Spark's plan: not as in FROM, for a checkpoint knows them by their number alone.
 
-    A query whose streams have changed places is refused by its first batch. By then Spark has asked the sources for
-    new rows, and has written down under their numbers what there is.
+    So a query whose streams have changed places in FROM goes on with the same sources under the same numbers.
     """
     position, ref = numbered
     return ref.stream, position

@@ -1,20 +1,23 @@
 """What a checkpoint says about the query that wrote it, before anything is started from it.
 
 Spark keeps the offsets of every batch in ``offsets``, and marks in ``commits`` those that have run. The offsets of the
-stream of commands (:mod:`thalweg.spark.command_source`) hold a description of the query. So a checkpoint is asked here,
-by the driver, without reading any state.
+stream of commands (:mod:`thalweg.spark.command_source`) hold a description of the query, and whether its input has
+ended. So a checkpoint is asked here, by the driver, without reading any state.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
-from thalweg.spark.command_source import QUERY
-from thalweg.spark.compatibility import Description
+from thalweg.spark.command_source import QUERY, Offset, has_ended
+from thalweg.spark.description import Description
 
 _LOCAL = "file"
 
@@ -25,11 +28,71 @@ That is a third of the fixed cost of a micro-batch. On other file systems, renam
 usual one knows better."""
 
 
-class Checkpoint:
+class Memory(ABC):
+    """What a checkpoint remembers, as of the first look at it; ``location`` is where it is."""
+
+    def __init__(self, location: str) -> None:
+        self.location = location
+
+    @abstractmethod
+    def _names(self, folder: str) -> list[str]:
+        """The names of the files in one of its folders; [] if there is none."""
+
+    @abstractmethod
+    def _read(self, *names: str) -> str | None:
+        """The text of a file; None if there is none."""
+
+    def description(self) -> Description | None:
+        """That of the query as of the last batch that has run, or, before there is one, was planned; None if new."""
+        offset = self._committed or self._planned
+        return None if offset is None else json.loads(offset[QUERY])
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether a batch that has run ended the input."""
+        return self._ends(self._committed)
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether a batch that was planned, and has yet to run, ends the input."""
+        return not self.has_ended and self._ends(self._planned)
+
+    def _ends(self, offset: Offset | None) -> bool:
+        return offset is not None and has_ended(offset, self._query_id)
+
+    @cached_property
+    def _committed(self) -> Offset | None:
+        return self._offset(self._numbers("commits"))
+
+    @cached_property
+    def _planned(self) -> Offset | None:
+        return self._offset(self._numbers("offsets"))
+
+    @cached_property
+    def _query_id(self) -> str | None:
+        """Spark's id of the query, which commands may name."""
+        known = _parsed(self._read("metadata") or "")
+        return str(known["id"]) if isinstance(known, dict) and "id" in known else None
+
+    def _offset(self, batches: Sequence[int]) -> Offset | None:
+        """The offset of the stream of commands at the end of the last of these batches."""
+        if not batches:
+            return None
+        for line in (self._read("offsets", str(max(batches))) or "").splitlines():
+            offset = _parsed(line)
+            if isinstance(offset, dict) and QUERY in offset:
+                return offset
+        return None
+
+    def _numbers(self, folder: str) -> list[int]:
+        return [int(each) for each in self._names(folder) if each.isdecimal()]
+
+
+class Checkpoint(Memory):
     """A checkpoint directory, wherever Hadoop can reach it."""
 
     def __init__(self, spark: SparkSession, location: str) -> None:
-        self.location = location
+        super().__init__(location)
         jvm: Any = spark._jvm
         self._jvm = jvm
         self._directory = jvm.org.apache.hadoop.fs.Path(location)
@@ -40,27 +103,17 @@ class Checkpoint:
         """Whether it is on a disk of this machine."""
         return str(self._files.getUri().getScheme()) == _LOCAL
 
-    def description(self) -> Description | None:
-        """That of the query as of the last batch that has run, or, before there is one, was planned; None if new."""
-        batches = self._numbers("commits") or self._numbers("offsets")
-        if not batches:
-            return None
-        for line in self._read("offsets", str(max(batches))).splitlines():
-            offset = _parsed(line)
-            if isinstance(offset, dict) and QUERY in offset:
-                described: Description = json.loads(offset[QUERY])
-                return described
-        return None
-
-    def _numbers(self, name: str) -> list[int]:
-        folder = self._path(name)
-        if not self._files.exists(folder):
+    def _names(self, folder: str) -> list[str]:
+        path = self._path(folder)
+        if not self._files.exists(path):
             return []
-        names = [str(status.getPath().getName()) for status in self._files.listStatus(folder)]
-        return [int(each) for each in names if each.isdecimal()]
+        return [str(status.getPath().getName()) for status in self._files.listStatus(path)]
 
-    def _read(self, *names: str) -> str:
-        opened = self._files.open(self._path(*names))
+    def _read(self, *names: str) -> str | None:
+        path = self._path(*names)
+        if not self._files.exists(path):
+            return None
+        opened = self._files.open(path)
         try:
             return str(self._jvm.org.apache.commons.io.IOUtils.toString(opened, "UTF-8"))
         finally:
@@ -71,6 +124,18 @@ class Checkpoint:
         for name in names:
             path = self._jvm.org.apache.hadoop.fs.Path(path, name)
         return path
+
+
+class LocalCheckpoint(Memory):
+    """A checkpoint directory on a disk of this machine, read without Spark."""
+
+    def _names(self, folder: str) -> list[str]:
+        path = Path(self.location, folder)
+        return [file.name for file in path.iterdir()] if path.is_dir() else []
+
+    def _read(self, *names: str) -> str | None:
+        path = Path(self.location, *names)
+        return path.read_text("utf-8") if path.is_file() else None
 
 
 def _parsed(line: str) -> Any:

@@ -21,9 +21,9 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from itertools import groupby
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -50,6 +50,8 @@ _COMPRESSION = "zstd"
 """Spark moves 30 to 50 MB/s between a worker and its state store. zstd compresses several times faster than that."""
 _NUMBER = "__thalweg_number"
 
+_Value = TypeVar("_Value")
+
 
 class Log(Protocol):
     """Where pieces are kept; written and read within one transaction with the record."""
@@ -62,6 +64,13 @@ class Log(Protocol):
 
     def drop(self, batch: int, number: int) -> None:
         """Forget a piece."""
+
+
+class Rows(Protocol):
+    """What becomes of the rows of a log."""
+
+    def rows(self, stream: int, chunk: Chunk, table: pa.Table) -> pa.Table:
+        """What is left of a chunk, whose stream has this position now; the very table if that is all of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,6 +325,38 @@ class Chunks:
         alive = np.isin(numbers, bucket.rows(stream))
         return table.append_column(_NUMBER, pa.array(numbers)).filter(pa.array(alive))
 
+    def rewrite(self, places: Sequence[int], change: Rows, log: Log) -> None:
+        """Write the log of a query that has changed anew: what is left of each chunk, under the streams' new positions.
+
+        ``places`` has the new position of each stream.
+        """
+        unmoved = list(places) == sorted(places)
+        batches = [list(group) for _, group in groupby(self._chunks, key=lambda chunk: chunk.batch)]
+        self._chunks = []
+        for batch in batches:
+            bundles = dict.fromkeys(chunk.place for chunk in batch)
+            tables: dict[Chunk, pa.Table] = {}
+            for place in bundles:
+                tables.update(self._unpacked([chunk for chunk in batch if chunk.place == place], log))
+            left = {chunk: change.rows(places[chunk.stream], chunk, table) for chunk, table in tables.items()}
+            if unmoved and all(left[chunk] is table for chunk, table in tables.items()):
+                self._chunks += batch
+                continue
+            for place in bundles:
+                self._drop(place, log)
+            needed = {}
+            for chunk, table in sorted(left.items(), key=lambda pair: places[pair[0].stream]):
+                if table.num_rows:
+                    stream = places[chunk.stream]
+                    needed[self._rewritten(chunk, stream, table)] = table
+            self._put(needed, log)
+            self._chunks += needed
+        self._numbers, self._held = (placed(values, places) for values in (self._numbers, self._held))
+
+    def _rewritten(self, chunk: Chunk, stream: int, table: pa.Table) -> Chunk:
+        newest = int(times_of(self._streams[stream], table).max())
+        return replace(chunk, stream=stream, rows=table.num_rows, newest=newest, home=self._homes[stream])
+
     # -- What is remembered ---------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
@@ -384,6 +425,20 @@ def packed_times(ref: StreamRef, table: pa.Table) -> pa.ChunkedArray:
 def plain(table: pa.Table) -> pa.Table:
     """A chunk's rows as they came, without their numbers."""
     return table.drop_columns(_NUMBER) if _NUMBER in table.column_names else table
+
+
+def numbered(chunk: Chunk, table: pa.Table) -> pa.Table:
+    """The rows of a chunk of a ROWS window with their numbers, in the last column."""
+    return plain(table).append_column(_NUMBER, pa.array(_numbers(chunk, table)))
+
+
+def placed(values: Sequence[_Value], places: Sequence[int]) -> list[_Value]:
+    """Values of streams in the order of their new positions.
+
+    >>> placed("abc", [2, 0, 1])
+    ['b', 'c', 'a']
+    """
+    return [value for _, value in sorted(zip(places, values, strict=True), key=lambda pair: pair[0])]
 
 
 def _common(tables: Sequence[pa.Table]) -> list[pa.Table]:

@@ -9,7 +9,8 @@ JSON texts. The offset that a query begins with knows the files that were there 
 Its first batch says so in one refusal.
 
 An offset also has what else a checkpoint should know for certain before a batch runs: a description of the ``query``
-(:mod:`thalweg.spark.checkpoint` reads it), and how often the query was started, where that matters (``starts``).
+(:mod:`thalweg.spark.checkpoint` reads it), how often the query was started, where that matters (``starts``), and the
+commands by which the input has ended (``ends``): the end is final, so a query that has ended does not start again.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from pyspark.sql.types import StructType
 
 from thalweg.errors import CheckpointError
 from thalweg.spark.command_files import CommandFiles
-from thalweg.spark.commands import STARTED, Sent
+from thalweg.spark.commands import STARTED, Sent, decisive, ends_input
 
 MOST_COMMANDS = 100
 """Of a batch: what comes beyond waits for the next one, so that offsets stay below some megabytes."""
@@ -36,6 +37,7 @@ _NAMED = 3
 
 QUERY = "query"
 """Where an offset has the description of the query, as JSON."""
+_ENDS = "ends"
 _UNKNOWN = "null"
 
 Offset = dict[str, Any]
@@ -45,7 +47,8 @@ class CommandSource(DataSource):
     """The source.
 
     Its options: ``directory``; ``before``, names of files as JSON; ``most``, commands of a batch; ``query``, a
-    description as JSON; ``name``, the query's; ``tells_starts``, "true" if buckets are to be told when a run begins.
+    description as JSON; ``name``, the query's; ``tells_starts``, "true" if buckets are to be told when a run begins;
+    ``is_ending``, "true" if the batch that the run begins with, which was planned before, ends the input.
     """
 
     @classmethod
@@ -64,6 +67,7 @@ class CommandSource(DataSource):
             options.get("query", _UNKNOWN),
             options.get("name", "query"),
             tells_starts=options.get("tells_starts") == "true",
+            is_ending=options.get("is_ending") == "true",
         )
 
 
@@ -84,6 +88,7 @@ class CommandReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         query: a description of the query, as JSON.
         name: what the query is called.
         tells_starts: whether the first batch of a run says that it is.
+        is_ending: whether a batch that was planned before this run, and is run again, ends the input.
 
     """
 
@@ -96,9 +101,11 @@ class CommandReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         name: str = "query",
         *,
         tells_starts: bool = False,
+        is_ending: bool = False,
     ) -> None:
         self._files, self._before, self._most = files, list(before), most
         self._query, self._name, self._tells_starts = query, name, tells_starts
+        self._is_ending = is_ending
         self._began_at: Offset | None = None
         self._available: list[str] | None = None
         self._seen: list[str] = []
@@ -115,19 +122,27 @@ class CommandReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802 - Spark's name
         known = _decoded(start, "known")
+        is_first = self._is_first_batch(start)
+        if is_first and (self._is_ending or has_ended(start)):
+            raise ended(self._name)
         present = self._present()
         new = sorted(set(present).difference(known), key=present.index)
         if isinstance(limit, ReadMaxFiles):
             new = new[: limit.max_files]
         taken = [(name, *read) for name in new if (read := self._files.read(name)) is not None]
         told = [("control", "", _passed_over(known))] if start.get("first") and known else []
-        begins = self._tells_starts and self._is_first_batch(start)
+        begins = self._tells_starts and is_first
         query = self._described(start)
         if not taken and not told and not begins and start[QUERY] == query:
             return start
         # Names that have left the directory are forgotten.
         kept = [name for name in known if name in present]
-        return _offset([*kept, *(name for name, *_ in taken)], [*told, *taken], query, start["starts"] + begins)
+        offset = _offset([*kept, *(name for name, *_ in taken)], [*told, *taken], query, start["starts"] + begins)
+        ends = _ends(start)
+        deciding = [list(each) for each in decisive(_sent(offset), self._name)]
+        if any(command == "end" for command, _ in deciding) and deciding not in ends:
+            ends.append(deciding)
+        return {**offset, _ENDS: json.dumps(ends)}
 
     def _described(self, offset: Offset) -> str:
         """The description of this query once it has gone on from an offset; an error if it cannot.
@@ -140,8 +155,7 @@ class CommandReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from thalweg.spark.compatibility import carried_on, check  # which a query that has not changed need not load
 
         old, new = json.loads(known), json.loads(self._query)
-        check(self._name, old, new)
-        return json.dumps(carried_on(old, new))
+        return json.dumps(carried_on(old, new, check(self._name, old, new)))
 
     def _is_first_batch(self, start: Offset) -> bool:
         """Whether the batch from here on is the first one that is planned in this run; one that is run again is not."""
@@ -150,7 +164,7 @@ class CommandReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start == self._began_at
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        sent = [Sent(place, *each) for place, each in enumerate(_decoded(end, "commands"))]
+        sent = _sent(end)
         self._described(end)  # the batch may have been planned by another query, and is run again by this one
         if start == end:
             return []
@@ -168,6 +182,32 @@ class CommandReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._looked is None or self._files.is_local or now - self._looked >= _LOOK_SECONDS:
             self._seen, self._looked = self._files.names(), now
         return self._seen
+
+
+def has_ended(offset: Offset, query_id: str | None = None) -> bool:
+    """Whether the input of a query has ended by the batch of this offset; ``query_id`` is Spark's own, if known."""
+    return any(ends_input(commands, query_id) for commands in _ends(offset))
+
+
+def ended(query: str, checkpoint: str = "this checkpoint") -> CheckpointError:
+    """Why a query that has ended does not start again."""
+    return CheckpointError(
+        f"query '{query}' cannot go on from {checkpoint}: its input has ended, by the command 'end' or by thalweg run "
+        "--once --end. That is final: what waited was emitted, and all rows that come later would be late. For new "
+        "rows, start with a new checkpoint directory, and another sink if it is not to have the old results twice. "
+        "A run that is to go on later is stopped without ending its input."
+    )
+
+
+def _ends(offset: Offset) -> list[list[list[str | None]]]:
+    """The commands of the batches that ended the input of some query."""
+    ends: list[list[list[str | None]]] = json.loads(offset.get(_ENDS, "[]"))
+    return ends
+
+
+def _sent(offset: Offset) -> list[Sent]:
+    """The commands of the batch that ends at an offset."""
+    return [Sent(place, *each) for place, each in enumerate(_decoded(offset, "commands"))]
 
 
 def _offset(known: Sequence[str], commands: Sequence[tuple[str, str, str | None]], query: str, starts: int) -> Offset:

@@ -7,7 +7,7 @@ A command is part of its batch for ever, so one that raised an error would stop 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any, get_args
 
@@ -15,6 +15,8 @@ from thalweg.errors import OptionError
 from thalweg.options import States
 
 Command = dict[str, Any]
+Decisive = tuple[str, str | None]
+"""An ``end`` or a ``cancel``, and the query that it is for."""
 
 STARTED = "started"
 """What stands among the commands of a batch if it is the first one of a run."""
@@ -129,6 +131,37 @@ def for_query(sent: Iterable[Sent], names: Collection[str]) -> tuple[list[tuple[
         reason = "there is nothing to cancel. Commands that were sent before have been obeyed, or there were none."
         refused.append(refusal(mine[0][0], reason))
     return mine[last + 1 :], refused
+
+
+def decisive(sent: Iterable[Sent], name: str) -> list[Decisive]:
+    """Of the commands of a batch those that decide whether the input ends: each with the query that it is for.
+
+    None: for every query, or for the one of this ``name``. It may be called otherwise later.
+    """
+    found: list[Decisive] = []
+    for each in sorted(sent):
+        try:
+            command = {} if each.problem is not None else parse_command(each.text)
+        except OptionError:
+            continue
+        if command.get("command") in ("end", "cancel"):
+            query = command.get("query")
+            found.append((command["command"], None if query == name else query))
+    return found
+
+
+def ends_input(commands: Iterable[Sequence[str | None]], query_id: str | None = None) -> bool:
+    """Whether the decisive commands of a batch end the input of a query; ``query_id`` is Spark's own.
+
+    If that is not known, any query that a ``cancel`` names may be this one: then the input may not have ended.
+    """
+    is_unknown = query_id is None
+    mine = [
+        command
+        for command, query in commands
+        if query is None or query == query_id or (is_unknown and command == "cancel")
+    ]
+    return "end" in mine[len(mine) - mine[::-1].index("cancel") :] if "cancel" in mine else "end" in mine
 
 
 def refusal(file: str, reason: str) -> str:

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from thalweg.engine.instants import NEVER
 from thalweg.spark.command_files import CommandFiles
 from thalweg.spark.command_source import MOST_COMMANDS, QUERY, CommandSource
-from thalweg.spark.compatibility import Description
+from thalweg.spark.description import Description
 
 
 def register(spark: SparkSession) -> None:
@@ -44,11 +44,12 @@ def commands(
     described: Description,
     *,
     tells_starts: bool,
+    is_ending: bool = False,
 ) -> DataFrame:
     """The commands that are sent from now on as packed rows, each for every bucket.
 
-    ``name`` is the query's, ``described`` what a checkpoint remembers of it. ``tells_starts``: see
-    :class:`CommandSource`.
+    ``name`` is the query's, ``described`` what a checkpoint remembers of it. ``tells_starts`` and
+    ``is_ending``: see :class:`CommandSource`.
     """
     files.prepare()
     source = (
@@ -59,6 +60,7 @@ def commands(
         .option(QUERY, json.dumps(described))
         .option("name", name)
         .option("tells_starts", tells_starts)
+        .option("is_ending", is_ending)
         .load()
     )
     return source.select(

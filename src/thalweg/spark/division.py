@@ -9,6 +9,7 @@ evaluated there.)
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
+from thalweg.cql import render
 from thalweg.cql.query import AttributeClass, Operand, Projection, Query, RangeWindow, StreamRef
 from thalweg.engine.expressions import ColumnKey, columns_of, physical_names, plain_column
 from thalweg.engine.results import TIME
@@ -64,31 +66,30 @@ def _divide_join(query: Query, keep: Mapping[str, Kept] | None) -> Division:
     computed: tuple[Columns, ...] = tuple({} for _ in query.streams)
     types: list[dict[str, pa.DataType]] = [{} for _ in query.streams]
 
-    def column(stream: int, expression: exp.Expression, name: str, kind: pa.DataType) -> exp.Expression:
+    def column(stream: int, expression: exp.Expression, kind: pa.DataType) -> exp.Expression:
         """The column that holds an expression: the source's own, or one that Spark computes."""
         if plain_column(expression) is not None:
             return expression
+        name = computed_name(expression, kind)
         computed[stream][name] = expression
         types[stream][name] = kind
         return exp.column(name, query.streams[stream].alias, quoted=True)
 
     classes = tuple(
         AttributeClass(
-            {s: column(s, member, f"__k{c}", attribute.type) for s, member in attribute.members.items()},
+            {s: column(s, member, attribute.type) for s, member in attribute.members.items()},
             attribute.type,
             attribute.null_safe,
         )
-        for c, attribute in enumerate(query.classes)
+        for attribute in query.classes
     )
     thetas = tuple(
         replace(
             theta,
-            left=Operand(theta.left.stream, column(theta.left.stream, theta.left.expression, f"__h{i}l", theta.type)),
-            right=Operand(
-                theta.right.stream, column(theta.right.stream, theta.right.expression, f"__h{i}r", theta.type)
-            ),
+            left=Operand(theta.left.stream, column(theta.left.stream, theta.left.expression, theta.type)),
+            right=Operand(theta.right.stream, column(theta.right.stream, theta.right.expression, theta.type)),
         )
-        for i, theta in enumerate(query.thetas)
+        for theta in query.thetas
     )
     filters: list[exp.Expression | None] = []
     refs = []
@@ -101,7 +102,7 @@ def _divide_join(query: Query, keep: Mapping[str, Kept] | None) -> Division:
         else:
             filters.append(None)
             if selection is not None:  # it still counts in the window
-                selection = column(s, selection, "__s", pa.bool_())
+                selection = column(s, selection, pa.bool_())
         refs.append(replace(ref, selection=selection))
     # Results that nothing is read of are gathered by their times: rows without columns could not be counted.
     read = columns_of([*(p.expression for p in query.select), *query.residual]) or [TIME]
@@ -118,6 +119,17 @@ def _divide_join(query: Query, keep: Mapping[str, Kept] | None) -> Division:
     inside = _with_columns(narrowed(inside, carried), types)
     gathered = {names[key]: key for key in read}
     return Division(query, inside, carried, computed, tuple(filters), gathered, query.residual, query.select)
+
+
+def computed_name(expression: exp.Expression, kind: pa.DataType) -> str:
+    """What the column is called that holds an expression over one stream.
+
+    It follows from what is computed, so rows of a checkpoint have it for any query that computes the same.
+    """
+    tree = expression.copy()
+    for column in tree.find_all(exp.Column):
+        column.set("table", None)
+    return f"__c{hashlib.sha256(f'{render(tree)} as {kind}'.encode()).hexdigest()[:16]}"
 
 
 def _with_columns(query: Query, types: Sequence[Mapping[str, pa.DataType]]) -> Query:

@@ -17,7 +17,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from sqlglot import exp
 
 from thalweg.adapt.controller import Controller
 from thalweg.adapt.decision import plan_label
@@ -49,17 +50,16 @@ from thalweg.plan.program import Rank
 from thalweg.plan.search import choose_plan, rank
 from thalweg.plan.statistics import Statistics
 from thalweg.planning import plan_for
-from thalweg.spark.chunks import Chunk, Chunks, Log, packed_times, plain, times_of
+from thalweg.spark.chunks import Chunk, Chunks, Log, packed_times, placed, plain, times_of
 from thalweg.spark.commands import Command, Sent, for_query, refusal
-from thalweg.spark.compatibility import Description, carried_on, check
+from thalweg.spark.compatibility import Comparison, carried_on, check
+from thalweg.spark.description import FORMAT, Description
 from thalweg.spark.lodging import tell_once
+from thalweg.spark.log_change import Held, LogChange
 from thalweg.spark.packing import blob, blobs, unblob, usable
 from thalweg.spark.relations import Relations, rows_of_bucket
 from thalweg.spark.side_output import LATE, NO_TIME, KeptOut
 from thalweg.spark.watermarks import Watermarks
-
-FORMAT = 5
-"""Of the record, the chunks and the order of sources; a checkpoint of another format is refused."""
 
 _NOTES = "notes.json"
 
@@ -86,6 +86,7 @@ class Spec:
         memory_limit: bytes that windows and states of a bucket may take.
         production: whether what nobody needs is produced.
         shown: for each stream, the columns that come with its rows only to be shown if a row is kept out.
+        selections: for each stream the conditions on it alone, where Spark computes them; (): nowhere.
 
     """
 
@@ -104,6 +105,7 @@ class Spec:
     memory_limit: int | None = None
     production: Production | Feedback = "push"
     shown: tuple[tuple[str, ...], ...] = ()
+    selections: tuple[exp.Expression | None, ...] = ()
 
 
 @dataclass(slots=True)
@@ -169,29 +171,51 @@ class Resident:
         """
         started = time.perf_counter()
         resident = Resident(spec, number)
-        resident._recall(record)
+        compared = resident._recall(record)
         resident._plan = resident._lasting_plan
+        if compared.rewrites:
+            resident._carry_over(compared, log)
         resident._open()
         if directory is not None:
             try:
                 live_in(directory, resident.bucket)
             except OSError as error:
                 _tell(spec, error)
-        relations = resident._relations()
-        if not resident._load(log, relations):
-            resident._begin_with(relations)
-            chunks = resident._chunks.read(log)
-            for _, group in groupby(chunks, key=lambda pair: pair[0].batch):
-                pairs = list(group)
-                rows = {chunk.stream: resident._logged(chunk, table) for chunk, table in pairs}
-                resident._replay(rows, pairs[0][0].watermark)
-            # Batches without rows may have moved time on.
-            resident._replay({}, resident._watermark)
+        resident._refill(log)
         resident._plan_anew()
         resident._work, resident._savings = resident.bucket.work, resident.bucket.savings or Savings()
         resident._rebuilds = 1
         resident._seconds["rebuild"] = time.perf_counter() - started
         return resident
+
+    def _refill(self, log: Log) -> None:
+        """Let a new engine be where the log is."""
+        relations = self._relations()
+        if self._load(log, relations):
+            return
+        self._begin_with(relations)
+        chunks = self._chunks.read(log)
+        for _, group in groupby(chunks, key=lambda pair: pair[0].batch):
+            pairs = list(group)
+            rows = {chunk.stream: self._logged(chunk, table) for chunk, table in pairs}
+            self._replay(rows, pairs[0][0].watermark)
+        # Batches without rows may have moved time on.
+        self._replay({}, self._watermark)
+
+    def _carry_over(self, compared: Comparison, log: Log) -> None:
+        """Write the log anew for a query that has changed."""
+        change = LogChange(self.spec.query, self.spec.selections, compared, self._watermark)
+        self._chunks.rewrite(compared.places, change, log)
+        if not change.counted:
+            return
+        # Which rows a ROWS window had is known to an engine that runs the query as it was.
+        before = Resident(replace(self.spec, query=change.before_it_grew()), self._number)
+        before._plan, before._marks = self._plan, self._marks
+        before._chunks.restore(self._chunks.to_json())
+        before._open()
+        before._refill(log)
+        held = Held({stream: before.bucket.rows(stream) for stream in change.counted})
+        self._chunks.rewrite(sorted(compared.places), held, log)
 
     @staticmethod
     def take_over(spec: Spec, number: int, record: str, directory: Path, kept: Resident | None) -> Resident | None:
@@ -200,7 +224,8 @@ class Resident:
         OSError: its files went away meanwhile; then ``kept`` is ruined.
         """
         resident = Resident(spec, number)
-        resident._recall(record)
+        if resident._recall(record).rewrites:
+            return None
         resident._plan = resident._lasting_plan
         if kept is None:
             resident._open()
@@ -231,22 +256,33 @@ class Resident:
         (directory / _NOTES).write_text(self._notes())
         write_image(directory, self.bucket, self._stamp)
 
-    def _recall(self, record: str) -> None:
-        """Know what the record says."""
+    def _recall(self, record: str) -> Comparison:
+        """Know what the record says; how the query has changed since. Chunks are known as they lie in the log."""
         known: dict[str, Any] = json.loads(record)
         if known["format"] != FORMAT:
             raise CheckpointError(
                 f"query '{self.spec.query.name}': the checkpoint has format {known['format']}, and this version of "
                 f"thalweg reads format {FORMAT}. Start with a new checkpoint directory."
             )
-        check(self.spec.query.name, known["query"], self.spec.described)
-        self._described = carried_on(known["query"], self.spec.described)
+        compared = check(self.spec.query.name, known["query"], self.spec.described)
+        self._described = carried_on(known["query"], self.spec.described, compared)
         self.token, self._batch, self._ended = known["token"], known["batch"], known["ended"]
-        self._lasting_plan = self._known_plan(known["plan"])
+        self._lasting_plan = self._former_plan(known["plan"], known["query"], compared.places)
         self._is_held = known["held"]
         self._history.restore(known["history"])
-        self._marks.restore(known["marks"])
+        self._marks.restore(known["marks"], compared.places)
         self._chunks.restore(known["chunks"])
+        return compared
+
+    def _former_plan(
+        self, known: Mapping[str, Any] | None, query: Description, places: Sequence[int]
+    ) -> AnyPlan | None:
+        """A plan in which streams have the names, and the positions, that they had in another ``query``."""
+        if known is None:
+            return None
+        aliases = placed([stream["alias"] for stream in query["streams"]], places)
+        kept = [[places[stream] for stream in node] for node in known["kept"]]
+        return any_plan_from_json({**known, "kept": kept}, self.spec.query, aliases)
 
     def _known_plan(self, known: Mapping[str, Any] | None) -> AnyPlan | None:
         return None if known is None else any_plan_from_json(known, self.spec.query)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -74,7 +75,9 @@ class Watermarks:
     def to_json(self) -> dict[str, Any]:
         return {"newest": self.newest, "spoke": self.spoke, "watermark": self.watermark, "waking": self.waking}
 
-    def restore(self, known: dict[str, Any]) -> None:
-        """Go on where :meth:`to_json` was."""
-        self.newest, self.spoke = list(known["newest"]), list(known["spoke"])
+    def restore(self, known: dict[str, Any], places: Sequence[int] | None = None) -> None:
+        """Go on where :meth:`to_json` was; ``places`` are the positions that its streams have now, if others."""
+        order = range(len(known["newest"])) if places is None else places
+        for stream, newest, spoke in zip(order, known["newest"], known["spoke"], strict=True):
+            self.newest[stream], self.spoke[stream] = newest, spoke
         self.watermark, self.waking = known["watermark"], known["waking"]
