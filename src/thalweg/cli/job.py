@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import time as clock
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from thalweg.cli.connectors import Sink, open_relation, open_source
 from thalweg.cli.console import diagnostics, grid, output, show
-from thalweg.cli.control import write_about
 from thalweg.cli.live import write_live
-from thalweg.cli.progress import Follower, Totals, time_text
+from thalweg.cli.progress import Follower, Totals, intake_table, time_text
 from thalweg.cli.render import counted, duration, savings_table, size
 from thalweg.cli.secrets import redacted
 from thalweg.cli.spark_console import spark_failures
-from thalweg.cli.watch import Interruption, Show, follow, interruptions, live_view
+from thalweg.cli.watch import Interruption, Show, View, follow, live_view, warnings_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,6 +32,7 @@ class Stream:
     source: str
     time: str | None
     lateness: str | None
+    keep: Sequence[str] | Literal["all"] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Job:
     directory: Path
     log: Path | None
 
-    def run(self, *, finite: bool) -> bool:
+    def run(self, wish: Interruption, *, finite: bool) -> bool:
         """Run until the end of the input, or until someone interrupts it; whether someone did.
 
         The end of a ``finite`` input is itself an event: it ends what otherwise only later rows would. It is
@@ -57,7 +57,10 @@ class Job:
         """
         totals = Totals()
         started = clock.perf_counter()
-        with interruptions() as wish, live_view(self.query.name) as view, spark_failures(self.log):
+        # Spark's console is this terminal.
+        in_place = not self.sink.is_console
+        with live_view(self.query.name, in_place=in_place) as view, spark_failures(self.log):
+            wish.say = view.say
             query_id = self._follow(totals, wish, view)
             has_ended = totals.last is not None and totals.last.ended
             if finite and not wish.asked and not has_ended:
@@ -70,23 +73,28 @@ class Job:
         print_totals(self.query.name, totals, self.query.aliases, self.sink.name, clock.perf_counter() - started)
         return wish.asked
 
-    def _follow(self, totals: Totals, wish: Interruption, view: Show) -> str:
+    def _follow(self, totals: Totals, wish: Interruption, view: View) -> str:
         """Run until nothing is left to do, or someone interrupts it; Spark's id of the query."""
         writer = self.sink.writer(self.frame).option("checkpointLocation", self.checkpoint)
         query = writer.trigger(**self.trigger).start()
-        follow(query, Follower(self.app, query, self.query.aliases), totals, wish, self._telling(view))
+        follow(query, Follower(self.app, query), totals, wish, self._telling(view))
         return query.id
 
-    def _telling(self, view: Show) -> Show:
-        """A view that also leaves word of the plans after every batch."""
-        told = -1
+    def _telling(self, view: View) -> Show:
+        """Shows how the query stands, warns, and leaves word of it all after every batch."""
+        number = -1
+        told: set[str] = set()
 
         def show_and_tell(totals: Totals) -> None:
-            nonlocal told
-            view(totals)
-            if totals.last is not None and totals.last.number != told:
-                told = totals.last.number
-                write_live(self.directory, self.query.name, told, totals.last.histories, totals.savings)
+            nonlocal number
+            view.show(totals)
+            last = totals.last
+            if last is not None and last.number != number:
+                number = last.number
+                for warning in warnings_of(totals, told):
+                    view.say(warning)
+                kept_out = last.so_far, last.latest_refused
+                write_live(self.directory, self.query.name, number, last.histories, totals.savings, *kept_out)
 
         return show_and_tell
 
@@ -108,12 +116,10 @@ def prepare(
             frame, time = open_relation(app.spark, given.source), None
         else:
             frame, time = open_source(app.spark, stream, given.source, given.time)
-        app.stream(stream, frame, time=time, lateness=given.lateness)
+        app.stream(stream, frame, time=time, lateness=given.lateness, keep=given.keep)
         catalog[stream] = source_of(frame, time)
     (query,) = bind(text, catalog)
-    answer = app.sql(text, options)
-    write_about(directory, query, options.states)
-    return app, replace(query, name=name), answer
+    return app, replace(query, name=name), app.sql(text, options, name=name)
 
 
 def print_totals(name: str, totals: Totals, aliases: tuple[str, ...], sink: str, seconds: float) -> None:
@@ -128,6 +134,12 @@ def print_totals(name: str, totals: Totals, aliases: tuple[str, ...], sink: str,
         for alias in aliases:
             kept_out.add_row(alias, f"{totals.late[alias]:,}", f"{totals.bad[alias]:,}")
         show(console, kept_out)
+    so_far = totals.last.so_far if totals.last is not None else {}
+    if any(each.late or each.bad for each in so_far.values()):
+        console.print()
+        show(console, intake_table(so_far))
+    for text in totals.refused:
+        console.print(f"\ncommand refused: {text}", soft_wrap=True)
     if totals.last is None:
         return
     console.print()

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -32,6 +32,7 @@ from thalweg.cli.console import activity
 from thalweg.cli.failures import failures
 from thalweg.cli.job import Job, Stream, prepare
 from thalweg.cli.spark_console import spark_failures, start_spark
+from thalweg.cli.watch import Interruption, interruptible
 
 _INTERRUPTED = 130
 
@@ -102,6 +103,14 @@ def run(
             metavar="SPAN", help='How far rows may lag: "5 seconds" for every stream, trades="5 seconds" for one.'
         ),
     ] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=COLUMNS",
+            help="Columns of a stream that stay in the checkpoint for later queries, besides those that this one "
+            'reads: trades="venue, px", or trades=all.',
+        ),
+    ] = None,
     idle_timeout: Annotated[
         str | None,
         typer.Option(metavar="SPAN", help="Do not wait for a stream that says nothing for so long. Default: wait."),
@@ -153,12 +162,12 @@ def run(
     relations = static_relations(static or [], sources)
     times = time_columns(time or [], sources)
     lags = _lateness(lateness or [], sources)
+    kept = _kept(keep or [], sources, relations)
     if once and trigger is not None:
         raise typer.BadParameter("--once takes everything there is, without waiting.", param_hint="--trigger")
     settings = named(conf or [], "--conf", "spark.executor.memory=2g")
     with failures(debug=debug) as report:
         report.hide([*sources.values(), *relations.values(), sink, checkpoint or "", *(conf or [])])
-        from thalweg.engine.compilation import ready_kernels
         from thalweg.options import Options
 
         text, name = choose(report.read_script(file), query)
@@ -174,20 +183,32 @@ def run(
         )
         pace = _pace(trigger, once=once)
         into = parse_sink(sink)
-        streams = {stream: Stream(given, times[stream], lags[stream]) for stream, given in sources.items()}
+        streams = {
+            stream: Stream(given, times[stream], lags[stream], kept.get(stream)) for stream, given in sources.items()
+        }
         streams |= {relation: Stream(given, None, None) for relation, given in relations.items()}
         with _places(into, checkpoint, directory) as places:
             log = None if debug else places.commands / "spark.log"
             told = log if places.lasting else None
-            # Compiled here if need be; the workers find them on disk.
-            ready_kernels(feedback=options.feedback is not None)
-            with spark_failures(told):
-                spark = start_spark(log, settings)
-                with activity() as doing:
-                    doing("opening the streams")
-                    app, bound, answer = prepare(spark, text, name, streams, options, places.commands)
-            job = Job(app, bound, answer, into, places.checkpoint, pace, places.commands, told)
-            interrupted = job.run(finite=once and end)
+
+            def work(wish: Interruption) -> bool:
+                from thalweg.engine.compilation import ready_kernels
+
+                # Compiled here if need be; the workers find them on disk.
+                ready_kernels(feedback=options.feedback is not None)
+                if wish.asked:
+                    return True
+                with spark_failures(told):
+                    spark = start_spark(log, settings)
+                    if wish.asked:
+                        return True
+                    with activity() as doing:
+                        doing("opening the streams")
+                        app, bound, answer = prepare(spark, text, name, streams, options, places.commands)
+                job = Job(app, bound, answer, into, places.checkpoint, pace, places.commands, told)
+                return wish.asked or job.run(wish, finite=once and end)
+
+            interrupted = interruptible(work)
         if interrupted and once:
             raise typer.Exit(_INTERRUPTED)
 
@@ -206,6 +227,20 @@ def _lateness(values: Iterable[str], streams: Iterable[str]) -> Mapping[str, str
             raise typer.BadParameter(f"'{stream}' is no source; the sources are: {known}.", param_hint="--lateness")
     default = common[0] if common else "0 seconds"
     return {stream: special.get(stream, default) for stream in streams}
+
+
+def _kept(
+    values: Iterable[str], streams: Iterable[str], relations: Iterable[str]
+) -> dict[str, list[str] | Literal["all"]]:
+    """The columns to keep of each stream, from ``A=x, y`` and ``A=all``."""
+    kept: dict[str, list[str] | Literal["all"]] = {}
+    for stream, columns in named(values, "--keep", 'trades="venue, px" or trades=all').items():
+        if stream not in streams:
+            reason = "is a static relation, which is in no checkpoint" if stream in relations else "is no source"
+            known = ", ".join(streams)
+            raise typer.BadParameter(f"'{stream}' {reason}; the sources are: {known}.", param_hint="--keep")
+        kept[stream] = "all" if columns == "all" else [column.strip() for column in columns.split(",")]
+    return kept
 
 
 def choose(script: str, name: str | None) -> tuple[str, str]:

@@ -143,6 +143,8 @@ class ExpressionGrammar(SparkParser):
         entry = unsupported.STATEMENTS.get(self._word())
         if entry is not None:
             self._unsupported(entry, self._curr)
+        if (word := self._word()) in ("ISTREAM", "DSTREAM"):
+            self._fail(f"{word} stands before its SELECT", hint=f"Write SELECT {word} ..., or {word}(SELECT ...).")
         self._fail(f"a query begins with SELECT, ISTREAM, DSTREAM or CREATE QUERY, not with {self._found()}")
 
     def _refuse_rest(self) -> NoReturn:

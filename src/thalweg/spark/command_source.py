@@ -9,7 +9,9 @@ JSON texts. The offset that a query begins with knows the files that were there 
 Its first batch says so in one refusal.
 
 An offset also has what else a checkpoint should know for certain before a batch runs: a description of the ``query``
-(:mod:`thalweg.spark.checkpoint` reads it), and how often the query was started, where that matters (``starts``).
+(:mod:`thalweg.spark.checkpoint` reads it), and how often the query was started (``starts``). A run that goes on from a
+checkpoint has a batch at once, if only to say that it was started. So its windows are there again before the first row
+comes, and so are its metrics and its plans.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ class CommandSource(DataSource):
     """The source.
 
     Its options: ``directory``; ``before``, names of files as JSON; ``most``, commands of a batch; ``query``, a
-    description as JSON; ``name``, the query's; ``tells_starts``, "true" if buckets are to be told when a run begins.
+    description as JSON; ``name``, the query's; ``tells_starts``, "true" if buckets are to be told of the first run, too.
     """
 
     @classmethod
@@ -83,7 +85,7 @@ class CommandReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         most: how many a batch may take.
         query: a description of the query, as JSON.
         name: what the query is called.
-        tells_starts: whether the first batch of a run says that it is.
+        tells_starts: whether the first batch of the first run says that it is one, as those of later runs do.
 
     """
 
@@ -100,11 +102,13 @@ class CommandReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._files, self._before, self._most = files, list(before), most
         self._query, self._name, self._tells_starts = query, name, tells_starts
         self._began_at: Offset | None = None
+        self._is_new = self._has_run = False
         self._available: list[str] | None = None
         self._seen: list[str] = []
         self._looked: float | None = None
 
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
+        self._is_new = True
         return {**_offset(self._before, [], self._query, 0), "first": True}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
@@ -121,7 +125,7 @@ class CommandReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             new = new[: limit.max_files]
         taken = [(name, *read) for name in new if (read := self._files.read(name)) is not None]
         told = [("control", "", _passed_over(known))] if start.get("first") and known else []
-        begins = self._tells_starts and self._is_first_batch(start)
+        begins = self._is_first_batch(start) and (self._tells_starts or not (self._is_new or self._has_run))
         query = self._described(start)
         if not taken and not told and not begins and start[QUERY] == query:
             return start
@@ -152,6 +156,7 @@ class CommandReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         sent = [Sent(place, *each) for place, each in enumerate(_decoded(end, "commands"))]
         self._described(end)  # the batch may have been planned by another query, and is run again by this one
+        self._has_run = True
         if start == end:
             return []
         return [Commands(sent, starts=end["starts"] > start["starts"])]
