@@ -65,7 +65,8 @@ class Query:
     def again(self, number: int) -> list[Sent]:
         """The commands of a batch that ran before, or began to."""
         parts = self.reader.partitions(self.log[number - 1], self.log[number])
-        return sorted(Sent.from_json(text) for part in parts for (text,) in self.reader.read(part))
+        texts = [text for part in parts for (text,) in self.reader.read(part)]
+        return sorted(Sent.from_json(text) for text in texts if text != STARTED)
 
     def names(self) -> list[str] | None:
         """The files of the next batch."""
@@ -200,7 +201,7 @@ class TestBefore:
         assert f"the command {name} was there before this query" in refused[0]
         assert query.batch() is None
         query.restart()
-        assert query.batch() is None
+        assert [query.batch(), query.batch()] == [[], None]
 
     def test_commands_that_come_before_the_first_batch_are_obeyed(self, files: CommandFiles) -> None:
         """A query may be started, and stopped, without a batch: there is no offset then."""
@@ -330,7 +331,7 @@ def test_whatever_files_hold_each_is_taken_once(files: CommandFiles, bodies: dic
 
 
 class TestStarts:
-    """A run of a query whose streams may be idle says when it begins, and a batch that is run again says the same."""
+    """A run says when it begins, the first one if streams may be idle; a batch that is run again says the same."""
 
     def reader(self, files: CommandFiles, query: str = '{"a": 1}') -> CommandReader:
         return CommandReader(files, [], query=query, tells_starts=True)
@@ -351,10 +352,17 @@ class TestStarts:
         assert self.told(second, log[1], log[2]) == [STARTED]
         assert second.latestOffset(log[2], ALL) == log[2]
 
-    def test_one_that_need_not_know_is_not_told(self, files: CommandFiles) -> None:
-        reader = CommandReader(files, [], query="{}")
-        start = reader.initialOffset()
-        assert reader.latestOffset(start, ALL) == start
+    def test_one_that_need_not_know_is_told_of_a_restart_once_unless_a_batch_is_run_again(
+        self, files: CommandFiles
+    ) -> None:
+        first, second, third = (CommandReader(files, [], query="{}") for _ in range(3))
+        start = first.initialOffset()
+        assert first.latestOffset(start, ALL) == start
+        end = second.latestOffset(start, ALL)
+        assert self.told(second, start, end) == [STARTED]
+        assert second.latestOffset(end, ALL) == end
+        assert self.told(third, start, end) == [STARTED]
+        assert third.latestOffset(end, ALL) == end
 
     def test_a_query_that_does_not_fit_is_refused_when_a_batch_is_planned(self, files: CommandFiles) -> None:
         first = CommandReader(files, [], query=json.dumps(described("RANGE 10 SECONDS")))
@@ -366,7 +374,7 @@ class TestStarts:
         shrunk = CommandReader(files, [], query=json.dumps(described("RANGE 9 SECONDS")))
         end = shrunk.latestOffset(start, ALL)
         assert json.loads(end[QUERY]) == described("RANGE 9 SECONDS")
-        assert self.told(shrunk, start, end) == []
+        assert self.told(shrunk, start, end) == [STARTED]
         assert shrunk.latestOffset(end, ALL) == end
 
     def test_an_offset_has_the_columns_that_all_runs_have_carried(self, files: CommandFiles) -> None:

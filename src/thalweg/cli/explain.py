@@ -115,10 +115,13 @@ def explain(
         spread = [None if buckets is None else choose_partitioning(each, buckets) for each in bound]
         carried = [None if buckets is None else carried_facts(divide(each)) for each in bound]
         feedback = Feedback.of(production.value)
+        bases = [basis_of(each, tables) for each in bound]
         explained = [
-            explain_json(each, chosen, known, partitioning=partitioning, feedback=feedback, carried=travelling)
-            for each, chosen, known, partitioning, travelling in zip(
-                bound, plans, statistics, spread, carried, strict=True
+            explain_json(
+                each, chosen, known, partitioning=partitioning, feedback=feedback, carried=travelling, basis=[basis]
+            )
+            for each, chosen, known, partitioning, travelling, basis in zip(
+                bound, plans, statistics, spread, carried, bases, strict=True
             )
         ]
         if as_json:
@@ -144,7 +147,23 @@ def statistics_of(query: Query, tables: Mapping[str, pa.Table]) -> Statistics:
     from thalweg.plan.statistics import Statistics
     from thalweg.planning import measured_statistics
 
-    if any(ref.stream not in tables for ref in query.streams):
+    if not _has_all(query, tables):
         return Statistics.default(query)
     ordered = arrivals([(ref.stream, tables[ref.stream], ref.time) for ref in query.streams], None)
     return measured_statistics(query, ordered)
+
+
+def basis_of(query: Query, tables: Mapping[str, pa.Table]) -> str:
+    """Where the statistics of a query come from."""
+    from thalweg.engine.sampling import SAMPLE_ROWS
+    from thalweg.plan.statistics import ASSUMED
+
+    if not _has_all(query, tables):
+        return ASSUMED
+    return (
+        f"measured: rates, window sizes, and how often values agree, in the first {SAMPLE_ROWS:,} rows of each source."
+    )
+
+
+def _has_all(query: Query, tables: Mapping[str, pa.Table]) -> bool:
+    return all(ref.stream in tables for ref in query.streams)

@@ -27,7 +27,7 @@ from thalweg.errors import InputError, OptionError, QueryError, ThalwegError
 from thalweg.options import Options
 from thalweg.plan.explain import explain_text
 from thalweg.plan.partitioning import Coordinate, Partitioning, choose_partitioning
-from thalweg.plan.statistics import Statistics
+from thalweg.plan.statistics import ASSUMED, Statistics
 from thalweg.planning import adaptivity, interval_option, plan_for
 from thalweg.spark import control, side_output, sql
 from thalweg.spark.answer import Answer, Prepared
@@ -38,7 +38,7 @@ from thalweg.spark.command_files import files_of
 from thalweg.spark.commands import new_command
 from thalweg.spark.compatibility import BUCKETS, Description, description
 from thalweg.spark.division import Division, carried_facts, divide
-from thalweg.spark.metrics import OBSERVED, is_of_batch, metrics_of
+from thalweg.spark.metrics import OBSERVED, is_of_batch, measured_text, metrics_of
 from thalweg.spark.operator import EMITTED, SAVED, TOTALS, BucketOperator
 from thalweg.spark.packing import (
     BATCH_ROWS,
@@ -160,16 +160,31 @@ class App:
         return queries[0]
 
     def explain(self, cql: str, options: Options | Mapping[str, Any] | None = None) -> str:
-        """What a query means, the plan that it would begin with, and how its tuples are spread over buckets."""
+        """What a query means, the plan that it would begin with, and how its tuples are spread over buckets.
+
+        Rates and sizes are assumed, for no stream is read. If a query of this name runs, what it has measured is said
+        too.
+        """
         chosen = Options.of(options)
         query = self._bind(cql)
         statistics = Statistics.default(query)
         plan = plan_for(query, statistics, chosen.plan, chosen.states)
         partitioning = choose_partitioning(query, self._most_buckets(chosen))
         carried = carried_facts(self._divide(query))
+        basis = [ASSUMED, *self._measured(query.name)]
         return explain_text(
-            query, plan, statistics, partitioning=partitioning, feedback=chosen.feedback, carried=carried
+            query, plan, statistics, partitioning=partitioning, feedback=chosen.feedback, carried=carried, basis=basis
         )
+
+    def _measured(self, name: str) -> list[str]:
+        """What running queries of a name say about themselves."""
+        batches = (self._last_batch(running) for running in self.spark.streams.active)
+        return [
+            line
+            for batch in batches
+            if batch is not None and _observation(name) in batch.observedMetrics
+            for line in measured_text(metrics_of(batch))
+        ]
 
     def _divide(self, query: Query) -> Division:
         return divide(query, {name: known.kept for name, known in self._streams.items()})
@@ -313,7 +328,7 @@ class App:
             .transformWithStateInPandas(
                 statefulProcessor=BucketOperator(spec), outputStructType=EMITTED, outputMode="append", timeMode="none"
             )
-            .observe(f"thalweg_{query.name}", *_observed(saves=options.feedback is not None and query.kind == "join"))
+            .observe(_observation(query.name), *_observed(saves=options.feedback is not None and query.kind == "join"))
         )
         return Prepared(self._answer(division, emitted), described)
 
@@ -487,6 +502,11 @@ def _microseconds(time: Column, kind: pa.DataType) -> Column:
     if pa.types.is_integer(kind):
         return time.cast("bigint")
     return F.unix_micros(time.cast("timestamp"))
+
+
+def _observation(query: str) -> str:
+    """Under which name Spark reports the metrics of a query."""
+    return f"thalweg_{query}"
 
 
 def _observed(*, saves: bool) -> list[Column]:

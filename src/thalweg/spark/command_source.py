@@ -47,7 +47,7 @@ class CommandSource(DataSource):
     """The source.
 
     Its options: ``directory``; ``before``, names of files as JSON; ``most``, commands of a batch; ``query``, a
-    description as JSON; ``name``, the query's; ``tells_starts``, "true" if buckets are to be told of the first run, too.
+    description as JSON; ``name``, the query's; ``tells_starts``, "true" if buckets are told of the first run, too.
     """
 
     @classmethod

@@ -106,3 +106,22 @@ def timestamp(microseconds: int | None) -> dt.datetime | None:
     except OverflowError:
         end = dt.datetime.max if microseconds > 0 else dt.datetime.min
         return end.replace(tzinfo=dt.UTC)
+
+
+def measured_text(metrics: Mapping[str, Any]) -> list[str]:
+    """What a running query has measured, for a person: instead of what was assumed of it before."""
+    rows = ", ".join(f"{alias} {count:,}" for alias, count in metrics["rows_so_far"].items()) or "none"
+    late = metrics["late_so_far"].total()
+    lines = [
+        f"measured: by the query that runs, after batch {metrics['batch']:,}.",
+        f"  rows so far: {rows}" + (f" ({late:,} of them late)" if late else ""),
+        f"  windows hold {metrics['state_tuples']:,} tuples, kept states {metrics['state_entries']:,} entries",
+        f"  plans that run: {' | '.join(metrics['plans']) or 'none'}",
+    ]
+    for bucket in metrics["buckets"]:
+        for decision in bucket["latest_decisions"][-1:]:
+            predicted, observed = (decision[f"{name}_before"] for name in ("predicted", "observed"))
+            if predicted and observed:
+                costs = f"a tuple costs {observed:,.0f} ns, predicted {predicted:,.0f} ns"
+                lines.append(f"  bucket {bucket['bucket']}: {costs} ({decision['action']}: {decision['reason']})")
+    return lines

@@ -528,8 +528,8 @@ class Resident:
         for stream, late in enumerate(self._intake.late):
             if taken.late[stream] and is_large(late, self._intake.rows[stream]):
                 tell_once(
-                    f"query '{self.spec.query.name}': many rows of stream '{self._alias(stream)}' are late and kept out "
-                    f"(late_so_far in the metrics says how many). {late_causes(ended=self._ended)}"
+                    f"query '{self.spec.query.name}': many rows of stream '{self._alias(stream)}' are late and kept "
+                    f"out (late_so_far in the metrics says how many). {late_causes(ended=self._ended)}"
                 )
 
     def _obey_all(self, arriving: Arriving) -> list[str]:
