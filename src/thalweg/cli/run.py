@@ -129,9 +129,10 @@ def run(
     """Run a query over streams, on a Spark on this machine.
 
     Ctrl-C stops it after the batch at hand (exit code 0; with --once 130, for
-    not everything was read). Run it again with the same checkpoint, and it goes
-    on where it was: no result is lost or doubled in a directory of files.
-    `thalweg control` changes the plan meanwhile, `thalweg explain --live` shows it.
+    not everything was read), a second one at once (130). Run it again with the
+    same checkpoint, and it goes on where it was: no result is lost or doubled in
+    a directory of files. `thalweg control` changes the plan meanwhile,
+    `thalweg explain --live` shows it.
 
     \b
     Example:
