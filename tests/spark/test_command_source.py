@@ -152,6 +152,32 @@ class TestBatches:
         assert query.names() == names[4:]
         assert query.batch() is None
 
+    def test_a_directory_of_many_files_makes_no_large_offset(
+        self, files: CommandFiles, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """And is not listed all the time; offsets of before names were compressed are read as they are."""
+        names = [f"{number:012d}-{os.urandom(4).hex()}.json" for number in range(1, 20_001)]
+        present = list(names)
+        looks: list[float] = []
+        monkeypatch.setattr(CommandFiles, "names", lambda _: looks.append(0.0) or list(present))
+        monkeypatch.setattr(CommandFiles, "read", lambda _, name: (f'{{"command": "{name}"}}', None))
+        now = [0.0]
+        monkeypatch.setattr("thalweg.spark.command_source.time.monotonic", lambda: now[0])
+        query = Query(files)
+        assert [each.file for each in query.batch() or []] == ["control"]  # they were there before
+        assert len(json.dumps(query.log[-1])) < 12 * len(names)  # each has 26 characters
+        present.append(f"{20_001:012d}-00000000.json")
+        before = len(looks)
+        assert [query.batch(), len(looks) - before] == [None, 0]
+        now[0] += 1
+        assert query.names() == present[-1:]
+        plain = {**query.log[-1], "known": json.dumps(present)}
+        query.log.append(plain)
+        present[:5000] = []
+        present.append(f"{1:012d}-00000000.json")  # the first one again: the directory was cleared
+        now[0] += 1
+        assert query.names() == present[-1:]
+
     def test_a_trigger_of_one_batch_takes_all(self, files: CommandFiles) -> None:
         query = Query(files, most=2)
         names = [files.send(END) for _ in range(5)]

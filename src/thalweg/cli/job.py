@@ -61,11 +61,12 @@ class Job:
         in_place = not self.sink.is_console
         with live_view(self.query.name, in_place=in_place) as view, spark_failures(self.log):
             wish.say = view.say
-            query_id = self._follow(totals, wish, view)
+            tell = self._telling(view)
+            query_id = self._follow(totals, wish, tell)
             has_ended = totals.last is not None and totals.last.ended
             if finite and not wish.asked and not has_ended:
                 self.app.command("end", query=query_id)
-                self._follow(totals, wish, view)
+                self._follow(totals, wish, tell)
         if has_ended and totals.late.total():
             place = redacted(self.checkpoint)
             warning = f"warning: the input of {place} was ended by a command; rows that come after it are late"
@@ -73,11 +74,11 @@ class Job:
         print_totals(self.query.name, totals, self.query.aliases, self.sink.name, clock.perf_counter() - started)
         return wish.asked
 
-    def _follow(self, totals: Totals, wish: Interruption, view: View) -> str:
+    def _follow(self, totals: Totals, wish: Interruption, tell: Show) -> str:
         """Run until nothing is left to do, or someone interrupts it; Spark's id of the query."""
         writer = self.sink.writer(self.frame).option("checkpointLocation", self.checkpoint)
         query = writer.trigger(**self.trigger).start()
-        follow(query, Follower(self.app, query), totals, wish, self._telling(view))
+        follow(query, Follower(self.app, query), totals, wish, tell)
         return query.id
 
     def _telling(self, view: View) -> Show:

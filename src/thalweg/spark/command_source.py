@@ -16,8 +16,10 @@ comes, and so are its metrics and its plans.
 
 from __future__ import annotations
 
+import base64
 import json
 import time
+import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -33,12 +35,16 @@ MOST_COMMANDS = 100
 """Of a batch: what comes beyond waits for the next one, so that offsets stay below some megabytes."""
 
 _LOOK_SECONDS = 1.0
-"""Between two looks at a directory elsewhere: Spark asks a hundred times a second while nothing comes in."""
+"""Between two looks at a directory that is large or elsewhere: Spark asks a hundred times a second while nothing comes
+in."""
+_MANY_FILES = 1000
+"""From so many on, the directory takes long to list, and the names are written down compressed."""
 _NAMED = 3
 
 QUERY = "query"
 """Where an offset has the description of the query, as JSON."""
 _UNKNOWN = "null"
+_COMPRESSED = "zlib:"
 
 Offset = dict[str, Any]
 
@@ -120,7 +126,8 @@ class CommandReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802 - Spark's name
         known = _decoded(start, "known")
         present = self._present()
-        new = sorted(set(present).difference(known), key=present.index)
+        seen = set(known)
+        new = [name for name in present if name not in seen]
         if isinstance(limit, ReadMaxFiles):
             new = new[: limit.max_files]
         taken = [(name, *read) for name in new if (read := self._files.read(name)) is not None]
@@ -130,7 +137,8 @@ class CommandReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not taken and not told and not begins and start[QUERY] == query:
             return start
         # Names that have left the directory are forgotten.
-        kept = [name for name in known if name in present]
+        there = set(present)
+        kept = [name for name in known if name in there]
         return _offset([*kept, *(name for name, *_ in taken)], [*told, *taken], query, start["starts"] + begins)
 
     def _described(self, offset: Offset) -> str:
@@ -170,14 +178,15 @@ class CommandReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._available is not None:
             return self._available
         now = time.monotonic()
-        if self._looked is None or self._files.is_local or now - self._looked >= _LOOK_SECONDS:
+        is_quick = self._files.is_local and len(self._seen) < _MANY_FILES
+        if self._looked is None or is_quick or now - self._looked >= _LOOK_SECONDS:
             self._seen, self._looked = self._files.names(), now
         return self._seen
 
 
 def _offset(known: Sequence[str], commands: Sequence[tuple[str, str, str | None]], query: str, starts: int) -> Offset:
     """Spark wants plain values."""
-    return {"known": json.dumps(known), "commands": json.dumps(commands), QUERY: query, "starts": starts}
+    return {"known": _names_text(known), "commands": json.dumps(commands), QUERY: query, "starts": starts}
 
 
 def _decoded(offset: Offset, part: str) -> list[Any]:
@@ -186,8 +195,24 @@ def _decoded(offset: Offset, part: str) -> list[Any]:
             "the checkpoint was written by a version of thalweg that read commands in another way. Start with a new "
             "checkpoint directory."
         )
-    decoded: list[Any] = json.loads(offset[part])
+    text: str = offset[part]
+    if text.startswith(_COMPRESSED):
+        text = zlib.decompress(base64.b64decode(text.removeprefix(_COMPRESSED))).decode()
+    decoded: list[Any] = json.loads(text)
     return decoded
+
+
+def _names_text(names: Sequence[str]) -> str:
+    """Names as a text that does not grow large.
+
+    Spark writes it down with every batch. All names of files that are still there are needed, for nothing else tells a
+    command that was taken from a new one: numbers begin anew in a directory that was cleared, and two who send at the
+    same time may choose the same one.
+    """
+    text = json.dumps(names)
+    if len(names) < _MANY_FILES:
+        return text
+    return _COMPRESSED + base64.b64encode(zlib.compress(text.encode(), level=9)).decode()
 
 
 def _passed_over(files: Sequence[str]) -> str:
