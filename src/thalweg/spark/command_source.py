@@ -108,7 +108,7 @@ class CommandReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._files, self._before, self._most = files, list(before), most
         self._query, self._name, self._tells_starts = query, name, tells_starts
         self._began_at: Offset | None = None
-        self._is_new = self._has_run = False
+        self._is_new = False
         self._available: list[str] | None = None
         self._seen: list[str] = []
         self._looked: float | None = None
@@ -132,7 +132,7 @@ class CommandReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             new = new[: limit.max_files]
         taken = [(name, *read) for name in new if (read := self._files.read(name)) is not None]
         told = [("control", "", _passed_over(known))] if start.get("first") and known else []
-        begins = self._is_first_batch(start) and (self._tells_starts or not (self._is_new or self._has_run))
+        begins = self._is_first_batch(start) and (self._tells_starts or not self._is_new)
         query = self._described(start)
         if not taken and not told and not begins and start[QUERY] == query:
             return start
@@ -164,7 +164,6 @@ class CommandReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         sent = [Sent(place, *each) for place, each in enumerate(_decoded(end, "commands"))]
         self._described(end)  # the batch may have been planned by another query, and is run again by this one
-        self._has_run = True
         if start == end:
             return []
         return [Commands(sent, starts=end["starts"] > start["starts"])]
