@@ -55,7 +55,9 @@ def interrupt(run: subprocess.Popen[str]) -> tuple[str, str]:
 
 def check(code: int | None, stdout: str, stderr: str) -> None:
     assert code == 0, stderr
-    assert all(line.startswith(("stopping; ", "query1: batch ", "thalweg: compiling ")) for line in stderr.splitlines()), stderr
+    assert all(
+        line.startswith(("stopping; ", "query1: batch ", "thalweg: compiling ")) for line in stderr.splitlines()
+    ), stderr
     assert not stdout or stdout.startswith("query1: "), stdout
 
 

@@ -71,8 +71,8 @@ def report_of(app: App, progress: StreamingQueryProgress) -> BatchReport | None:
         number=progress.batchId,
         rows_in=sum(source.numInputRows for source in progress.sources[:-1]),  # the last one brings commands
         results=metrics["results"],
-        late=metrics["late"],
-        bad=metrics["bad"],
+        late=Counter(metrics["late"]),
+        bad=Counter(metrics["bad"]),
         watermark=metrics["watermark"],
         plans=tuple(metrics["plans"]),
         tuples=metrics["state_tuples"],

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +37,14 @@ _NUMBERS = (
 )
 _TEXTS = ("refused", "latest_refused")
 """All buckets are sent the same commands."""
+
+
+class Counts(dict[str, Any]):
+    """Numbers by name, none of which is missing."""
+
+    def __missing__(self, name: str) -> int:
+        return 0
+
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
@@ -77,8 +84,8 @@ def add_up(reports: Sequence[Mapping[str, Any]]) -> Metrics:
     return total
 
 
-def _sum(counts: Iterable[Mapping[str, Any]]) -> Counter[str]:
-    total: Counter[str] = Counter()
+def _sum(counts: Iterable[Mapping[str, Any]]) -> Counts:
+    total = Counts()
     for each in counts:
         for name, number in each.items():
             total[name] += number
@@ -87,7 +94,7 @@ def _sum(counts: Iterable[Mapping[str, Any]]) -> Counter[str]:
 
 def _with_timestamps(report: Mapping[str, Any]) -> Metrics:
     history = [{**period, "time": timestamp(period["time"])} for period in report["history"]]
-    counts = {name: Counter(report[name]) for name in _BY_STREAM}
+    counts = {name: Counts(report[name]) for name in _BY_STREAM}
     return {**report, **counts, "watermark": timestamp(report["watermark"]), "history": history}
 
 
@@ -111,7 +118,7 @@ def timestamp(microseconds: int | None) -> dt.datetime | None:
 def measured_text(metrics: Mapping[str, Any]) -> list[str]:
     """What a running query has measured, for a person: instead of what was assumed of it before."""
     rows = ", ".join(f"{alias} {count:,}" for alias, count in metrics["rows_so_far"].items()) or "none"
-    late = metrics["late_so_far"].total()
+    late = sum(metrics["late_so_far"].values())
     lines = [
         f"measured: by the query that runs, after batch {metrics['batch']:,}.",
         f"  rows so far: {rows}" + (f" ({late:,} of them late)" if late else ""),
