@@ -18,8 +18,8 @@ from tests.spark.runs import BRIEF
 
 PATIENCE_SECONDS = 100.0
 SOAK = int(os.environ.get("THALWEG_SOAK", "0"))
-MOMENTS = ("thalweg/spark.log", "metadata", "offsets/0")
-"""Files of the checkpoint that tell what goes on: Spark starts; the query has begun; so has its first batch."""
+MOMENTS = ("thalweg/control", "metadata", "offsets/0")
+"""Files of the checkpoint that tell what goes on: the query is put together; it has begun; so has its first batch."""
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_it_ends_well_without_a_word_of_python_or_java(run: subprocess.Popen[str
     stdout, stderr = interrupt(run)
     check(run.returncode, stdout, stderr)
     assert "stopping; another Ctrl-C does not wait for that" in stderr
-    assert bool(stdout) == (moment != "thalweg/spark.log")
+    assert bool(stdout) == (moment != "thalweg/control")
 
 
 @pytest.mark.skipif(not SOAK, reason="takes minutes; set THALWEG_SOAK")
