@@ -113,13 +113,15 @@ class CommandFiles:
     def notes(self) -> list[str]:
         """The notes about queries."""
         files, path = self._notes()
-        found = sorted(_name(info) for info in files.get_file_info(fs.FileSelector(path, allow_not_found=True)))
-        texts = []
-        for name in found:
-            if name.endswith(".json") and name[0] not in "._":
-                with files.open_input_stream(f"{path}/{name}", compression=None) as opened:
-                    texts.append(opened.read().decode())
-        return texts
+        try:
+            found = sorted(_name(info) for info in files.get_file_info(fs.FileSelector(path, allow_not_found=True)))
+            return [
+                files.open_input_stream(f"{path}/{name}", compression=None).read().decode(errors="replace")
+                for name in found
+                if name.endswith(".json") and name[0] not in "._"
+            ]
+        except (OSError, pa.ArrowException) as error:
+            raise InputError(f"cannot read which queries there are, in {path}: {error}") from error
 
     def _notes(self) -> tuple[fs.FileSystem, str]:
         files, path = _opened(self.address)
