@@ -21,7 +21,7 @@ soak: $(READY) ## the randomized tests again, for hours if wanted, once with bou
 	THALWEG_CASES=$(or $(CASES),50000) $(BIN)/python -m pytest -n 2 --dist worksteal tests/properties
 	rm -rf .cache/bounds
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/.cache/bounds $(BIN)/python -m pytest -n 2 --dist worksteal tests/engine tests/properties tests/experiments/test_peers.py
-	THALWEG_SOAK=1 THALWEG_KILLS=$(or $(KILLS),34) $(BIN)/python -m pytest tests/spark tests/experiments
+	THALWEG_SOAK=1 THALWEG_KILLS=$(or $(KILLS),34) $(BIN)/python -m pytest tests/spark tests/experiments tests/cli/test_interrupt.py
 
 bench: $(READY) ## the engine against its rivals
 	$(BIN)/thalweg bench engine

@@ -12,12 +12,13 @@ import pyarrow as pa
 from thalweg import cql as language
 from thalweg.arrivals import arrivals
 from thalweg.cql.query import Query
+from thalweg.engine.sampling import SAMPLE_ROWS
 from thalweg.event_times import DEFAULT_TIME, Times, TimeUnits
 from thalweg.options import Options
 from thalweg.plan.explain import explain_json
 from thalweg.plan.explain_text import lay_out
 from thalweg.plan.partitioning import choose_partitioning
-from thalweg.plan.statistics import Statistics
+from thalweg.plan.statistics import ASSUMED, Statistics
 from thalweg.planning import measured_statistics, plan_for
 from thalweg.replayer import open_tables, pick_query
 
@@ -83,13 +84,27 @@ def explain(
         statistics,
         partitioning=None if chosen.buckets is None else choose_partitioning(bound, chosen.buckets),
         feedback=chosen.feedback,
+        basis=[ASSUMED if described else basis_of(bound, tables)],
     )
     return Explanation(lay_out(facts).rstrip(), facts)
 
 
 def statistics_of(query: Query, tables: Mapping[str, pa.Table]) -> Statistics:
     """What tables say about the streams, if there is one for each of them; else assumptions."""
-    if any(ref.stream not in tables for ref in query.streams):
+    if not _has_all(query, tables):
         return Statistics.default(query)
     ordered = arrivals([(ref.stream, tables[ref.stream], ref.time) for ref in query.streams], None)
     return measured_statistics(query, ordered)
+
+
+def basis_of(query: Query, tables: Mapping[str, pa.Table]) -> str:
+    """Where these statistics come from, for a person."""
+    if not _has_all(query, tables):
+        return ASSUMED
+    return (
+        f"measured: rates, window sizes, and how often values agree, in the first {SAMPLE_ROWS:,} rows of each source."
+    )
+
+
+def _has_all(query: Query, tables: Mapping[str, pa.Table]) -> bool:
+    return all(ref.stream in tables for ref in query.streams)

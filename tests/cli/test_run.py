@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import io
 import json
 import os
@@ -23,13 +24,14 @@ import thalweg as library
 from tests.cli.conftest import RESULTS, Invoke
 from tests.spark.runs import BRIEF
 from thalweg.cli.connectors import parse_connector, parse_sink
-from thalweg.cli.control import check_plan, write_about
-from thalweg.cli.progress import BatchReport, Totals
+from thalweg.cli.progress import BatchReport, Intake, Totals
 from thalweg.cli.run import choose
 from thalweg.cli.spark_console import cause
-from thalweg.cli.watch import picture
+from thalweg.cli.watch import live_view, picture, warnings_of
 from thalweg.errors import InputError, PlanError, QueryError
 from thalweg.files import read_table
+from thalweg.spark.command_files import files_of
+from thalweg.spark.receivers import Receiver, check_plan, known_receivers, leave_word
 from thalweg.spark.session import local_session
 
 PATIENCE_SECONDS = 100.0
@@ -91,7 +93,9 @@ class TestOnSpark:
             result = thalweg(*command, "--sink", shop / sink)
             assert result.exit_code == 0, result.output
             assert written(shop / sink) == sorted(RESULTS, key=str)
-            assert "warning" not in result.stderr
+            warnings = [line for line in result.stderr.splitlines() if line.startswith("warning")]
+            assert len(warnings) == (sink == "second")
+            assert all("was there before this query, so it is not obeyed" in warning for warning in warnings)
         assert len(list((shop / "told" / "control").glob("*.json"))) == 2
         (shop / "a" / "1.csv").write_text("k,x,ts\n1,10,2024-05-01 13:00:00\n")
         kept = contents(shop / "second")
@@ -220,6 +224,44 @@ class TestOnSpark:
             "B A",
         ]
 
+    def test_the_second_query_without_a_name_keeps_columns_takes_commands_and_tells_of_late_rows(
+        self, thalweg: Invoke, shop: Path
+    ) -> None:
+        (shop / "two.cql").write_text("SELECT * FROM b [NOW]; SELECT A.k FROM A [RANGE 5 SECONDS]")
+        (shop / "a").mkdir()
+        (shop / "a" / "0.csv").write_text((shop / "a.csv").read_text())
+        command = [
+            "run",
+            shop / "two.cql",
+            "--query=query2",
+            f"--source=A={shop}/a",
+            "--keep=A=x",
+            "--once",
+            "--no-end",
+        ]
+        command += ["--sink", shop / "out"]
+        first = thalweg(*command)
+        assert first.exit_code == 0, first.output
+        place = shop / "out" / "_checkpoint" / "thalweg"
+        assert thalweg("control", place, "end", "--query=query1").exit_code == 1
+        (place / "control" / "wrong").write_text("no command")
+        (shop / "a" / "1.csv").write_text("k,x,ts\n1,10,2024-05-01 11:00:00\n1,10,2024-05-01 12:01:00\n")
+        second = thalweg(*command)
+        assert second.exit_code == 0, second.output
+        assert "warning: command refused: wrong: " in second.stderr
+        assert "warning: stream 'A': 1 of 5 rows so far came late" in second.stderr
+        assert ["A", "5", "1", "20.0%", "0"] in [line.split() for line in second.stdout.splitlines()]
+        assert thalweg("control", place, "end", "--query=query2").exit_code == 0
+        (shop / "two.cql").write_text("SELECT * FROM b [NOW]; SELECT A.k, A.x FROM A [RANGE 5 SECONDS]")
+        third = thalweg(*command)
+        assert third.exit_code == 0, third.output
+        assert "query2: 0 results from 0 rows" in third.stdout
+        assert ["A", "5", "1", "20.0%", "0"] in [line.split() for line in third.stdout.splitlines()]
+        live = thalweg("explain", "--live", place)
+        assert "command refused: wrong: " in live.stdout
+        metrics = thalweg(*command)  # the command has reached it: rows after the end are late
+        assert "Traceback" not in metrics.output
+
     def test_an_error_of_spark_is_one_line(self, thalweg: Invoke, shop: Path, sources: list[str]) -> None:
         (shop / "bad.csv").write_text("k,x,ts\nseven,1,2024-05-01 12:00:00\n")
         schema = "header=true,mode=FAILFAST,schema=k BIGINT, x BIGINT, ts TIMESTAMP"
@@ -300,6 +342,8 @@ class TestRefusals:
             (["--source=A=a.csv", "--lateness=B=5 seconds"], "'B' is no source"),
             (["--source=A=a.csv", "--lateness=1 second", "--lateness=2 seconds"], "for all streams"),
             (["--source=A=a.csv", "--time=B=ts"], "'B' is no source"),
+            (["--source=A=a.csv", "--keep=B=x"], "'B' is no source"),
+            (["--source=A=a.csv", "--static=B=b.csv", "--keep=B=all"], "'B' is a static relation"),
         ],
     )
     def test_a_wrong_command_line(self, thalweg: Invoke, shop: Path, arguments: list[str], complaint: str) -> None:
@@ -343,8 +387,8 @@ class TestControl:
     @pytest.fixture
     def place(self, tmp_path: Path) -> Path:
         (tmp_path / "control").mkdir()
-        about = {"query": "q", "kind": "join", "aliases": ["A", "B", "C"], "states": "auto"}
-        (tmp_path / "query.json").write_text(json.dumps(about))
+        leave_word(files_of(tmp_path), [Receiver("q", "join", ("A", "B", "C"), "auto")])
+        (tmp_path / "queries" / "somebody's.json").write_text("{}")
         return tmp_path
 
     def sent(self, place: Path) -> list[dict[str, Any]]:
@@ -355,7 +399,7 @@ class TestControl:
         assert thalweg("control", place, "plan", "(B C) A").exit_code == 0
         assert thalweg("control", place, "plan", "(A C) B", "--states", "all").exit_code == 0
         assert thalweg("control", place, "end").exit_code == 0
-        assert thalweg("control", place, "cancel", "--query", "q").exit_code == 0
+        assert thalweg("control", place, "cancel", "--query", "Q").exit_code == 0
         assert self.sent(place) == [
             {"command": "plan", "plan": "(B C) A"},
             {"command": "plan", "plan": "(A C) B", "states": "all"},
@@ -370,6 +414,7 @@ class TestControl:
             (["plan", "(A B) D"], 1, "'D' is not a stream of the query"),
             (["plan", "A B"], 1, "stream 'C' is missing"),
             (["plan", "A: B C; B: A C; C: A B", "--states", "all"], 1, "a linear order keeps no states"),
+            (["end", "--query", "p"], 1, "is for the query 'p', and there is none of that name"),
             (["plan"], 2, "there must be a plan"),
             (["end", "A B"], 2, "there must be no plan after 'end'"),
             (["end", "--states", "all"], 2, "has no meaning for 'end'"),
@@ -389,33 +434,32 @@ class TestControl:
         assert result.exit_code == 1
         assert "no query reads commands from" in result.stderr
 
+    def test_one_of_several_queries_must_be_able_to_take_a_plan(self, thalweg: Invoke, place: Path) -> None:
+        leave_word(files_of(place), [Receiver("r", kind, ("x", "y"), "auto") for kind in ("join", "difference")])
+        assert [each.query for each in known_receivers(files_of(place))] == ["q", "r", "r"]
+        assert "sent to q, r: they obey with their next batch" in thalweg("control", place, "plan", "x y").stdout
+        assert thalweg("control", place, "plan", "x - y", "--query", "r").exit_code == 0
+        refused = thalweg("control", place, "plan", "x y", "--query", "q")
+        assert refused.exit_code == 1
+        assert "'x' is not a stream of the query" in refused.stderr
+        by_id = thalweg("control", place, "plan", "x y", "--query", "2f8d1b0a-6d3c-4a52-9d0e-1f2a3b4c5d6e")
+        assert by_id.exit_code == 0
+        assert len(self.sent(place)) == 3
+
     def test_without_word_of_the_query_only_the_syntax_is_checked(self) -> None:
-        check_plan("(x `y z`) w", None, {})
+        check_plan("(x `y z`) w", None, None)
         with pytest.raises(PlanError, match="stands 2 times"):
-            check_plan("(x y) x", None, {})
+            check_plan("(x y) x", None, None)
 
     def test_a_set_difference_takes_the_plan_of_one(self) -> None:
-        about = {"query": "q", "kind": "difference", "aliases": ["a", "b", "c"]}
-        check_plan("(a - c) - b", None, about)
-        check_plan("(a - c) - b", None, {})
+        known = Receiver("q", "difference", ("a", "b", "c"), "auto")
+        check_plan("(a - c) - b", None, known)
+        check_plan("(a - c) - b", None, None)
         with pytest.raises(PlanError, match="Write it like 'a - b - c'"):
-            check_plan("(a b) c", None, about)
+            check_plan("(a b) c", None, known)
 
 
-def test_what_is_known_of_a_query(tmp_path: Path) -> None:
-    from thalweg.cql import Source, bind
-
-    source = Source(read_table_schema(), "ts")
-    (query,) = bind("CREATE QUERY q AS SELECT a.k FROM s a [NOW], s b [NOW] WHERE a.k = b.k", {"s": source})
-    write_about(tmp_path / "new", query, "all")
-    about = json.loads((tmp_path / "new" / "query.json").read_text())
-    assert about == {"query": "q", "kind": "join", "aliases": ["a", "b"], "states": "all"}
-
-
-def read_table_schema() -> Any:
-    import pyarrow as pa
-
-    return pa.schema([("ts", pa.timestamp("us")), ("k", pa.int64())])
+NOON = dt.datetime(2024, 5, 1, 12, tzinfo=dt.UTC)
 
 
 def test_the_live_view_shows_rates_state_and_plan() -> None:
@@ -423,7 +467,7 @@ def test_the_live_view_shows_rates_state_and_plan() -> None:
     assert "starting" in rendered(picture("q", totals))
     late, bad = Counter(A=2), Counter[str]()
     for number, plan in enumerate(("(A B) C", "(B C) A")):
-        totals.add(BatchReport(number, 1000, 10, late, bad, 1_714_564_800_000_000, (plan,), 700, 5, 2048, 1, 0, 0.5))
+        totals.add(BatchReport(number, 1000, 10, late, bad, NOON, (plan,), 700, 5, 2048, 1, 0, 0.5))
     shown = [line.split() for line in rendered(picture("q", totals)).splitlines()]
     for row in (
         ["rows", "in", "1,000", "2,000"],
@@ -448,6 +492,52 @@ def test_the_live_view_shows_what_was_not_produced() -> None:
         totals.add(report)
     assert ["not", "produced", "100", "200"] in [line.split() for line in rendered(picture("q", totals)).splitlines()]
     assert totals.savings == {"withheld": 200, "suspended": 2}
+
+
+def test_what_should_not_go_unnoticed_is_said_once() -> None:
+    totals, told = Totals(), set[str]()
+
+    def warnings(late: int, *refused: str, ended: bool = False) -> list[str]:
+        so_far = {"A": Intake(1000, late, 0), "B": Intake(10, 0, 0)}
+        counts: list[Any] = [Counter(A=late), Counter(), None, (), 0, 0, 0, 0, 0, 0.5]
+        totals.add(BatchReport(0, 0, 0, *counts, so_far=so_far, refused=refused, ended=ended))
+        return list(warnings_of(totals, told))
+
+    assert warnings(9) == []
+    assert warnings(20, ended=True) == []  # which is said at the end of a run
+    first, second = warnings(20, "7.json: no such plan")
+    assert first == "warning: command refused: 7.json: no such plan"
+    assert second.startswith(
+        "warning: stream 'A': 20 of 1,000 rows so far came late and were kept out. Likely causes: "
+    )
+    assert warnings(30) == []
+    assert warnings(30, "7.json: no such plan") == [first]  # sent again
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+def test_a_table_that_stays_in_its_place_needs_a_terminal_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, in_place: bool
+) -> None:
+    """Spark prints what goes to its console between two pictures, which would be painted over."""
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    none = Counter[str]()
+    totals = Totals()
+    with live_view("q", in_place=in_place) as view:
+        for number in range(2):
+            totals.add(BatchReport(number, 1000, 10, none, none, NOON, ("A B",), 700, 5, 2048, 1, 0, 0.5))
+            view.show(totals)
+        view.say("a warning")
+    assert ("\x1b[1A" in terminal.getvalue()) == in_place  # the cursor goes up
+    assert "a warning" in terminal.getvalue()
+    assert parse_sink("console").is_console
+    assert not parse_sink("noop").is_console
 
 
 def rendered(table: Table) -> str:

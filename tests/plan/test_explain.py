@@ -334,6 +334,7 @@ def test_json_holds_the_same_and_is_json(states: str) -> None:
         "why",
         "buckets",
         "carried",
+        "basis",
     ]
     assert list(facts["predicates"]) == ["equalities", "thetas", "selections", "residual"]
     assert sum(head["total"] for head in facts["cost"]["heads"].values()) == pytest.approx(

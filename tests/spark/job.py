@@ -15,7 +15,7 @@ def main(root: Path) -> None:
     spark = local_session(cores=2, **BRIEF, **given.get("settings", {}))
     running = FileRun(spark, root, given["cql"])
     metrics = running.run(given["options"])
-    (root / f"metrics-{len(list(root.glob('metrics-*')))}.json").write_text(json.dumps(metrics))
+    (root / f"metrics-{len(list(root.glob('metrics-*')))}.json").write_text(json.dumps(metrics, default=str))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +29,7 @@ from thalweg.spark.carriage import Kept, carriage, narrowed
 from thalweg.spark.chunks import _PIECES
 from thalweg.spark.commands import Sent
 from thalweg.spark.description import description
-from thalweg.spark.packing import MOMENT, PARTITION, Packer, T, hash_column, time_column, unblob, unbundle
+from thalweg.spark.packing import MOMENT, PARTITION, PASSES, Packer, T, hash_column, time_column, unblob, unbundle
 from thalweg.spark.relations import relation_blob
 from thalweg.spark.resident import Arriving, Outcome, Resident, Spec, attend
 
@@ -151,6 +152,9 @@ class SimulatedQuery:
                     mine = arriving[row["bucket"]]
                     if row["body"] is not None:
                         mine.bodies.append((stream, row["body"]))
+                    if row["rejected"] is not None:
+                        mine.rejected.append((stream, row["rejected"]))
+                    mine.bad[stream] = mine.bad.get(stream, 0) + row["bad"]
                     mine.news.append((stream, None if row["newest"] == NEVER else row["newest"], row["moment"]))
         for mine in arriving:
             mine.commands = [
@@ -164,10 +168,12 @@ class SimulatedQuery:
             for table in bucket.run(mine)
         ]
 
-    def _packed(self, stream: int, table: pa.Table, times: Sequence[int | None]) -> list[dict[str, object]]:
+    def _packed(self, stream: int, table: pa.Table, times: Sequence[int | None]) -> list[dict[str, Any]]:
         carried = table.select(list(self._carried[stream]))
         packer = _packer(stream, self._query.streams[stream], carried.schema, self._partitioning)
         handed = carried if packer.time != T else carried.append_column(T, pa.array(times, pa.int64()))
+        if PASSES in table.column_names:
+            handed = handed.append_column(PASSES, table.column(PASSES))
         handed = handed.append_column(PARTITION, pa.array([0] * table.num_rows, pa.int32()))
         handed = handed.append_column(MOMENT, pa.array([self._moment] * table.num_rows, pa.int64()))
         handed = with_hashes(self._query, self._partitioning, stream, handed, table)

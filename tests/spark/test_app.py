@@ -19,13 +19,17 @@ import thalweg
 from tests.adapt.workloads import STAR, turning_star
 from tests.spark.runs import FileRun, cut, write_stream
 from tests.spark.test_commands import POISON
-from thalweg.errors import BindError, CheckpointError, InputError, OptionError
+from thalweg.errors import BindError, CheckpointError, InputError, OptionError, PlanError
 
 SECOND = 1_000_000
 
 
 def at(*seconds: float | None) -> pa.Array:
     return pa.array([None if s is None else int(s * SECOND) for s in seconds], pa.timestamp("us", "UTC"))
+
+
+def moment(second: int) -> dt.datetime:
+    return dt.datetime.fromtimestamp(second, dt.UTC)
 
 
 def two_streams(root: Path) -> None:
@@ -101,10 +105,10 @@ def test_results_that_read_no_column_are_counted(spark: SparkSession, tmp_path: 
 def test_metrics_tell_what_a_batch_did(spark: SparkSession, tmp_path: Path) -> None:
     two_streams(tmp_path)
     batches = FileRun(spark, tmp_path, JOIN).run({"buckets": 2})
-    assert [batch["tuples"] for batch in batches] == [{"0": 4, "1": 4}] * 3
+    assert [batch["tuples"] for batch in batches] == [{"a": 4, "b": 4}] * 3
     assert [batch["results"] for batch in batches] == [6, 6, 6]
     assert [len(batch["buckets"]) for batch in batches] == [2, 2, 2]
-    assert batches[-1]["watermark"] == 23 * SECOND
+    assert batches[-1]["watermark"] == moment(23)
     assert batches[-1]["plans"] == ["a b"]
     assert batches[-1]["state_tuples"] > 0
     assert sum(batch["rebuilds"] for batch in batches) == 0
@@ -119,8 +123,9 @@ def test_late_and_timeless_rows_are_counted_and_kept(spark: SparkSession, tmp_pa
     running = FileRun(spark, tmp_path, "SELECT a.k FROM a [RANGE 5 SECONDS], b [RANGE 5 SECONDS] WHERE a.k = b.k")
     options = {"late_rows": "table", "buckets": 2}
     batches = running.run(options)
-    assert [batch["late"] for batch in batches] == [{}, {"0": 1}]
-    assert [batch["bad"] for batch in batches] == [{}, {"0": 1}]
+    assert [batch["late"] for batch in batches] == [{}, {"a": 1}]
+    assert [batch["bad"] for batch in batches] == [{}, {"a": 1}]
+    assert batches[0]["late"]["a"] == 0
     kept = running.app().late_rows("a").orderBy("k").collect()
     assert [(row.k, row.reason) for row in kept] == [(1, "late"), (3, "no event time")]
     with pytest.raises(InputError, match="no rows of 'b' were kept out"):
@@ -136,8 +141,9 @@ def test_rows_that_fail_a_selection_may_be_late_too(spark: SparkSession, tmp_pat
     text = "SELECT a.k FROM a [RANGE 5 SECONDS], b [RANGE 5 SECONDS] WHERE a.k = b.k AND a.k > 0"
     running = FileRun(spark, tmp_path, text)
     batches = running.run({"late_rows": late_rows, "buckets": 2})
-    assert [batch["late"] for batch in batches] == [{}, {"0": 3}]
-    assert [batch["bad"] for batch in batches] == [{}, {"0": 1}]
+    assert [batch["late"] for batch in batches] == [{}, {"a": 3}]
+    assert [batch["bad"] for batch in batches] == [{}, {"a": 1}]
+    assert batches[-1]["rows_so_far"] == {"a": 7, "b": 3}
     if late_rows == "table":
         kept = running.app().late_rows("a").orderBy("k").collect()
         assert [(row.k, row.reason) for row in kept] == [(-4, "no event time"), (-2, "late"), (-1, "late"), (1, "late")]
@@ -153,7 +159,7 @@ def test_a_silent_stream_is_not_waited_for_beyond_its_timeout(spark: SparkSessio
     write_stream(tmp_path / "in" / "a", [*a, *(pa.table({"ts": at(t), "k": [1]}) for t in (60, 70))])
     batches = running.run({"idle_timeout": "1 microsecond"})
     # While nothing ran, nobody was silent: the first batch of a run gives all streams a new chance.
-    assert [batch["watermark"] for batch in batches] == [0, 70 * SECOND]
+    assert [batch["watermark"] for batch in batches] == [moment(0), moment(70)]
     assert spark.read.parquet(str(tmp_path / "out")).count() == 1
 
 
@@ -170,7 +176,9 @@ def test_a_command_changes_the_plan_in_every_bucket(spark: SparkSession, tmp_pat
     if production == "jit":
         assert before["savings"]["suspensions"] == sum(b["savings"]["suspensions"] for b in before["buckets"]) > 0
     running.app().command("plan", plan="(b c) a")
-    running.app().command("plan", plan="(b nobody) a")
+    with pytest.raises(PlanError, match="'nobody' is not a stream of the query"):
+        running.app().command("plan", plan="(b nobody) a")
+    (tmp_path / "an app" / "control" / "by hand").write_text('{"command": "plan", "plan": "(b nobody) a"}')
     [after] = running.run(options)
     assert after["plans"] == ["(b c) a"]
     assert len(after["refused"]) == 1
@@ -235,8 +243,8 @@ def test_static_relations_are_joined_and_read_again_at_a_restart(spark: SparkSes
         streams = dict.fromkeys("ab", pa.concat_tables(fed))
         answer = thalweg.replay(text, {**streams, "names": relation, "eras": eras}, time=times)
         assert sum(batch["results"] for batch in batches) == answer.num_rows > 0
-        assert [batch["tuples"] for batch in batches] == [{"1": 4, "3": 4}] * len(fed)
-        assert batches[-1]["watermark"] == newest * SECOND
+        assert [batch["tuples"] for batch in batches] == [{"a": 4, "b": 4}] * len(fed)
+        assert batches[-1]["watermark"] == moment(newest)
         want += answer.to_pylist()
         for name in "ab":
             write_stream(tmp_path / "in" / name, parts)
@@ -460,6 +468,63 @@ def test_an_address_holds_commands_and_no_late_rows(spark: SparkSession, tmp_pat
         app.sql(text, {"late_rows": "table"})
     with pytest.raises(OptionError, match="directory is 'nosuch://x'"):
         thalweg.App(spark, directory="nosuch://x")
+
+
+def test_metrics_plans_and_refusals_before_the_first_batch_and_after_a_restart(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    late = pa.table({"ts": at(3), "k": [1], "v": [1]})
+    fine = [pa.table({"ts": at(*times), "k": [1, 1], "v": [1, 1]}) for times in ((10, 11), (12, 13))]
+    for name in "ab":
+        write_stream(tmp_path / "in" / name, [fine[0].slice(0, 0)])
+    running = FileRun(spark, tmp_path, JOIN)
+
+    def start() -> tuple[thalweg.App, StreamingQuery]:
+        app = running.app()
+        answer = app.sql(JOIN, {"buckets": 2, "plan": "a b"}, name="pairs")
+        writer = answer.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
+        return app, writer.start()
+
+    app, query = start()
+    try:
+        none = app.metrics(query)
+        assert (none["batch"], none["watermark"], none["plans"], none["buckets"]) == (None, None, [], [])
+        assert (none["late"]["a"], none["results"], none["refused"]) == (0, 0, [])
+        assert app.plan_history(query) == []
+        assert "assumed: rates" in app.explain(f"CREATE QUERY pairs AS {JOIN}")
+        with pytest.raises(PlanError, match="stream 'b' is missing"):
+            app.command("plan", plan="a", query="pairs")
+        with pytest.raises(OptionError, match=r"for the query 'query1', and there is none.*are: pairs"):
+            app.command("end", query="query1")
+        (tmp_path / "an app" / "control" / "by hand").write_text('{"command": "plan", "plan": "a"}')
+        app.command("plan", plan="b a", query="PAIRS")
+        write_stream(tmp_path / "in" / "a", [fine[0].slice(0, 0), fine[0], late])
+        write_stream(tmp_path / "in" / "b", [fine[0].slice(0, 0), *fine])
+        query.processAllAvailable()
+        query.processAllAvailable()  # now Spark may report that nothing comes in
+        told = app.metrics(query)
+        assert (told["late_so_far"], told["rows_so_far"]) == ({"a": 1}, {"a": 3, "b": 4})
+        assert told["watermark"] == moment(11)
+        assert told["batch"] is not None
+        assert "by hand" in told["latest_refused"][0]
+        explained = app.explain(f"CREATE QUERY pairs AS {JOIN}")
+        assert "rows so far: a 3, b 4 (1 of them late)" in explained
+        assert "plans that run: b a" in explained
+    finally:
+        query.stop()
+    app, query = start()
+    try:
+        query.processAllAvailable()
+        told = app.metrics(query)
+        assert (told["late_so_far"], told["late"]["a"], told["rebuilds"]) == ({"a": 1}, 0, 2)
+        assert (told["refused"], len(told["latest_refused"])) == ([], 1)
+        assert [[each["plan"] for each in bucket["periods"]] for bucket in app.plan_history(query)] == [
+            ["a b", "b a"],
+            ["a b", "b a"],
+        ]
+        assert app.plan_history(query)[0]["periods"][0]["time"] is None
+    finally:
+        query.stop()
 
 
 def test_batches_are_measured_only_where_rows_may_be_huge_or_the_user_wants_it(spark: SparkSession) -> None:

@@ -66,7 +66,8 @@ class Query:
     def again(self, number: int) -> list[Sent]:
         """The commands of a batch that ran before, or began to."""
         parts = self.reader.partitions(self.log[number - 1], self.log[number])
-        return sorted(Sent.from_json(text) for part in parts for (text,) in self.reader.read(part))
+        texts = [text for part in parts for (text,) in self.reader.read(part)]
+        return sorted(Sent.from_json(text) for text in texts if text != STARTED)
 
     def names(self) -> list[str] | None:
         """The files of the next batch."""
@@ -112,7 +113,7 @@ class TestBatches:
         query.restart()
         assert query.again(1) == taken
         assert taken
-        assert query.batch() is None
+        assert [query.batch(), query.batch()] == [[], None]
 
     def test_a_file_that_is_written_again_is_not_taken_again(self, files: CommandFiles) -> None:
         query = Query(files)
@@ -151,6 +152,32 @@ class TestBatches:
         assert query.names() == names[2:4]
         assert query.names() == names[4:]
         assert query.batch() is None
+
+    def test_a_directory_of_many_files_makes_no_large_offset(
+        self, files: CommandFiles, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """And is not listed all the time; offsets of before names were compressed are read as they are."""
+        names = [f"{number:012d}-{os.urandom(4).hex()}.json" for number in range(1, 20_001)]
+        present = list(names)
+        looks: list[float] = []
+        monkeypatch.setattr(CommandFiles, "names", lambda _: looks.append(0.0) or list(present))
+        monkeypatch.setattr(CommandFiles, "read", lambda _, name: (f'{{"command": "{name}"}}', None))
+        now = [0.0]
+        monkeypatch.setattr("thalweg.spark.command_source.time.monotonic", lambda: now[0])
+        query = Query(files)
+        assert [each.file for each in query.batch() or []] == ["control"]  # they were there before
+        assert len(json.dumps(query.log[-1])) < 12 * len(names)  # each has 26 characters
+        present.append(f"{20_001:012d}-00000000.json")
+        before = len(looks)
+        assert [query.batch(), len(looks) - before] == [None, 0]
+        now[0] += 1
+        assert query.names() == present[-1:]
+        plain = {**query.log[-1], "known": json.dumps(present)}
+        query.log.append(plain)
+        present[:5000] = []
+        present.append(f"{1:012d}-00000000.json")  # the first one again: the directory was cleared
+        now[0] += 1
+        assert query.names() == present[-1:]
 
     def test_a_trigger_of_one_batch_takes_all(self, files: CommandFiles) -> None:
         query = Query(files, most=2)
@@ -201,7 +228,7 @@ class TestBefore:
         assert f"the command {name} was there before this query" in refused[0]
         assert query.batch() is None
         query.restart()
-        assert query.batch() is None
+        assert [query.batch(), query.batch()] == [[], None]
 
     def test_commands_that_come_before_the_first_batch_are_obeyed(self, files: CommandFiles) -> None:
         """A query may be started, and stopped, without a batch: there is no offset then."""
@@ -331,7 +358,7 @@ def test_whatever_files_hold_each_is_taken_once(files: CommandFiles, bodies: dic
 
 
 class TestStarts:
-    """A run of a query whose streams may be idle says when it begins, and a batch that is run again says the same."""
+    """A run says when it begins, the first one if streams may be idle; a batch that is run again says the same."""
 
     def reader(self, files: CommandFiles, query: str = '{"a": 1}') -> CommandReader:
         return CommandReader(files, [], query=query, tells_starts=True)
@@ -352,10 +379,13 @@ class TestStarts:
         assert self.told(second, log[1], log[2]) == [STARTED]
         assert second.latestOffset(log[2], ALL) == log[2]
 
-    def test_one_that_need_not_know_is_not_told(self, files: CommandFiles) -> None:
-        reader = CommandReader(files, [], query="{}")
-        start = reader.initialOffset()
-        assert reader.latestOffset(start, ALL) == start
+    def test_one_that_need_not_know_is_told_of_restarts_alone(self, files: CommandFiles) -> None:
+        first, second = (CommandReader(files, [], query="{}") for _ in range(2))
+        start = first.initialOffset()
+        assert first.latestOffset(start, ALL) == start
+        end = second.latestOffset(start, ALL)
+        assert self.told(second, start, end) == [STARTED]
+        assert second.latestOffset(end, ALL) == end
 
     def test_a_query_that_does_not_fit_is_refused_when_a_batch_is_planned(self, files: CommandFiles) -> None:
         first = CommandReader(files, [], query=json.dumps(described("RANGE 10 SECONDS")))
@@ -367,7 +397,7 @@ class TestStarts:
         shrunk = CommandReader(files, [], query=json.dumps(described("RANGE 9 SECONDS")))
         end = shrunk.latestOffset(start, ALL)
         assert json.loads(end[QUERY]) == described("RANGE 9 SECONDS")
-        assert self.told(shrunk, start, end) == []
+        assert self.told(shrunk, start, end) == [STARTED]
         assert shrunk.latestOffset(end, ALL) == end
 
     def test_an_offset_has_the_columns_that_all_runs_have_carried(self, files: CommandFiles) -> None:

@@ -214,7 +214,7 @@ class TestResident:
             if not with_rows:
                 tables += running.rows(1)
             if has_ended and not with_rows:
-                assert running.last["late"] == {0: 3, 1: 3, 2: 3}
+                assert running.last["late"] == {"a": 3, "b": 3, "c": 3}
                 return
             tables += running.commands({"command": "end"})
         assert counted(tables) == answer(cql, ends=True)
@@ -237,7 +237,7 @@ class TestResident:
         for plan in ("(c b) a", "(a b) c"):
             tables += running.commands({"command": "plan", "plan": plan}, {"command": "adapt"}, {"command": "end"})
             tables += running.rows(2)
-            assert running.last["late"] == {0: 3, 1: 3, 2: 3}
+            assert running.last["late"] == {"a": 3, "b": 3, "c": 3}
             assert running.last["ended"]
         assert counted(tables) == answer(cql, ends=True)
 

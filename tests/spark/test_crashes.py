@@ -79,4 +79,5 @@ def test_a_killed_worker_is_replaced(spark: SparkSession, tmp_path: Path) -> Non
             kills += 1
     assert job.wait(300) == 0
     assert kills == WORKER_KILLS, "the job was over too soon to be killed"
+    assert "TransformWithStateInPandas Python worker" not in (tmp_path / "job.log").read_text()  # nobody asked for that
     compare(spark, tmp_path, JOIN, tables)

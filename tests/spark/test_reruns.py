@@ -42,8 +42,8 @@ def test_rows_kept_out_by_a_batch_that_is_run_again_are_there_once(spark: SparkS
     assert files
     assert all(path.name.startswith(query_id(tmp_path)) for path in files)
     forget_last_commit(tmp_path)
-    (again,) = running.run({"late_rows": "table", "buckets": 2})
-    assert again["late"] == {"0": 2}
+    again, _ = running.run({"late_rows": "table", "buckets": 2})
+    assert again["late"] == again["late_so_far"] == {"a": 2}
     assert sorted(path for path in late.rglob("*") if path.is_file()) == files
     assert [row.k for row in running.app().late_rows("a").orderBy("k").collect()] == [1, 2]
 
@@ -55,7 +55,8 @@ def test_engines_of_a_restart_lie_where_the_former_ones_lay(spark: SparkSession,
     running.run({"buckets": 2})
     assert engines(spark) - others == {query_id(tmp_path)}
     forget_last_commit(tmp_path)
-    (again,) = running.run({"buckets": 2, "states": "none"})
+    again, started = running.run({"buckets": 2, "states": "none"})
     assert again["rebuilds"] == 2  # options may have changed
     assert again["results"] == 6
+    assert (started["results"], started["rebuilds"]) == (0, 0)  # a run always says that it has begun
     assert engines(spark) - others == {query_id(tmp_path)}

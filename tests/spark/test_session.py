@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from thalweg.errors import OptionError
-from thalweg.spark.session import local_session
+from thalweg.spark.session import _quiet_python, local_session
 
 
 def test_settings(spark: SparkSession) -> None:
@@ -35,6 +36,23 @@ def test_workers_run_the_python_of_the_driver(spark: SparkSession) -> None:
 
     (row,) = spark.range(1, numPartitions=1).mapInPandas(where, "prefix string").collect()
     assert row.prefix == sys.prefix
+
+
+def test_what_a_worker_prints_while_it_starts_is_not_shown(tmp_path: Path) -> None:
+    python = tmp_path / "a python"
+    python.write_text('#!/bin/sh\necho "out: $*"\necho "error: $2" >&2\nexit 3\n')
+    python.chmod(0o700)
+    quiet = _quiet_python(str(python), tmp_path)
+
+    def ran(*arguments: str) -> tuple[int, str, str]:
+        done = subprocess.run([quiet, *arguments], capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    chatty = "pyspark.sql.streaming.transform_with_state_driver_worker"
+    assert importlib.util.find_spec(chatty) is not None
+    assert ran("-m", chatty, "x y") == (3, "", f"error: {chatty}\n")
+    assert ran("-m", "pyspark.daemon", "x y") == (3, "out: -m pyspark.daemon x y\n", "error: pyspark.daemon\n")
+    assert ran("-c") == (3, "out: -c\n", "error: \n")
 
 
 def test_state_is_kept_in_rocksdb(spark: SparkSession, tmp_path: Path) -> None:

@@ -38,16 +38,22 @@ def test_what_is_loaded_after_the_second_task_is_exempted_once() -> None:
     assert len(later) == 1000
 
 
-def test_workers_begin_with_everything_loaded(spark: SparkSession) -> None:
+def test_workers_begin_with_everything_loaded_and_leave_ctrl_c_to_the_driver(spark: SparkSession) -> None:
     def loaded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import signal
         import sys
 
         names = ("thalweg.spark.bucket_task", "thalweg.engine.kernels.join")
         for _ in batches:
-            yield pa.record_batch({"loaded": [all(name in sys.modules for name in names)]})
+            yield pa.record_batch(
+                {
+                    "loaded": [all(name in sys.modules for name in names)],
+                    "deaf": [signal.getsignal(signal.SIGINT) == signal.SIG_IGN],
+                }
+            )
 
-    rows = spark.range(0, 4, 1, 4).mapInArrow(loaded, "loaded BOOLEAN").collect()
-    assert [row.loaded for row in rows] == [True] * 4
+    rows = spark.range(0, 4, 1, 4).mapInArrow(loaded, "loaded BOOLEAN, deaf BOOLEAN").collect()
+    assert [(row.loaded, row.deaf) for row in rows] == [(True, True)] * 4
 
 
 def test_loading_starts_no_thread_that_a_fork_would_lose() -> None:

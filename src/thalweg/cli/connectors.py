@@ -197,6 +197,11 @@ class Sink:
     directory: Path | None
     name: str
 
+    @property
+    def is_console(self) -> bool:
+        """Whether Spark prints the results."""
+        return self.connector.format == "console"
+
     def writer(self, frame: DataFrame) -> DataStreamWriter:
         return frame.writeStream.format(self.connector.format).options(**self.connector.options)
 

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import re
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from thalweg.cli.arguments import DebugOption, StatesChoice
 from thalweg.cli.console import output
 from thalweg.cli.failures import failures
-
-if TYPE_CHECKING:
-    from thalweg.cql.query import Query
-
-_ABOUT = "query.json"
-_NAME = re.compile(r"`[^`]+`|[^\s():;`]+")
 
 
 class Command(StrEnum):
@@ -74,51 +66,25 @@ def control(
     with failures(debug=debug):
         from thalweg.spark.command_files import files_of
         from thalweg.spark.commands import new_command
+        from thalweg.spark.receivers import checked, known_receivers
 
-        about = _about(directory)
+        _check_directory(directory)
+        files = files_of(directory)
+        receivers = known_receivers(files)
         wanted_states = states.value if states is not None else None
-        if plan is not None:
-            check_plan(plan, wanted_states or about.get("states"), about)
-        file = files_of(directory).send(new_command(command.value, plan=plan, states=wanted_states, query=query))
-        receiver = query or about.get("query", "the query")
-        output().print(f"sent to {receiver}: it obeys with its next batch ({file})", soft_wrap=True)
+        message = checked(new_command(command.value, plan=plan, states=wanted_states, query=query), receivers)
+        file = files.send(message)
+        names = list(dict.fromkeys(each.query for each in receivers))
+        receiver = message.get("query") or (", ".join(names) if names else "the query")
+        verb = "it obeys with its" if len(names) < 2 or query is not None else "they obey with their"
+        output().print(f"sent to {receiver}: {verb} next batch ({file})", soft_wrap=True)
 
 
-def write_about(directory: Path, query: Query, states: str) -> None:
-    """Leave word of what runs, so that commands can be checked before they are sent."""
-    directory.mkdir(parents=True, exist_ok=True)
-    about = {"query": query.name, "kind": query.kind, "aliases": list(query.aliases), "states": states}
-    (directory / _ABOUT).write_text(json.dumps(about) + "\n", encoding="utf-8")
-
-
-def _about(address: str) -> dict[str, Any]:
-    """What is known of the query of a directory; nothing, if an App made it."""
+def _check_directory(address: str) -> None:
     from thalweg.errors import InputError
 
-    if "://" in address:
-        return {}
-    directory = Path(address)
-    if not (directory / "control").is_dir():
+    if "://" not in address and not (Path(address) / "control").is_dir():
         raise InputError(
-            f"no query reads commands from {directory}. Give the --directory of `thalweg run`; "
+            f"no query reads commands from {address}. Give the --directory of `thalweg run`; "
             "without that option it is CHECKPOINT/thalweg."
         )
-    file = directory / _ABOUT
-    about: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    return about
-
-
-def check_plan(text: str, states: str | None, about: dict[str, Any]) -> None:
-    """Refuse a plan that the query could not take; where its streams are unknown, one that no query could."""
-    from thalweg.errors import PlanError
-    from thalweg.plan.difference import parse_difference
-    from thalweg.plan.tree import LinearPlan, parse_plan
-
-    written = dict.fromkeys(name.strip("`") for name in _NAME.findall(text))
-    names = about.get("aliases") or [name for name in written if name != "-"]
-    if about.get("kind") == "difference" or ("kind" not in about and "-" in written):
-        parse_difference(text, names)
-        return
-    parsed = parse_plan(text, names)
-    if isinstance(parsed, LinearPlan) and states == "all":
-        raise PlanError(f"plan '{text}': a linear order keeps no states, and this query is to keep all. Write a tree.")

@@ -75,7 +75,7 @@ def _show_day(console: Console, app: App, query: StreamingQuery, slices: list[di
 
     headline(console, "The query runs on Spark")
     console.print(_COLUMNS.format("", "tuples in", "in windows", "in states", "completed", "results", "time", "plan"))
-    follower = Follower(app, query, shop.ALIASES)
+    follower = Follower(app, query)
     rebuilds = 0
     for number, slice_ in enumerate(slices):
         if number == len(slices) // 2:

@@ -99,7 +99,7 @@ def explain(
     schemas = {name: parse_schema(name, text) for name, text in described.items()}
     with failures(debug=debug) as report:
         from thalweg.cql import bind
-        from thalweg.explainer import statistics_of
+        from thalweg.explainer import basis_of, statistics_of
         from thalweg.options import Feedback
         from thalweg.plan.explain import explain_json
         from thalweg.plan.explain_text import lay_out
@@ -117,10 +117,13 @@ def explain(
         spread = [None if buckets is None else choose_partitioning(each, buckets) for each in bound]
         carried = [None if buckets is None else carried_facts(divide(each)) for each in bound]
         feedback = Feedback.of(production.value)
+        bases = [basis_of(each, tables) for each in bound]
         explained = [
-            explain_json(each, chosen, known, partitioning=partitioning, feedback=feedback, carried=travelling)
-            for each, chosen, known, partitioning, travelling in zip(
-                bound, plans, statistics, spread, carried, strict=True
+            explain_json(
+                each, chosen, known, partitioning=partitioning, feedback=feedback, carried=travelling, basis=[basis]
+            )
+            for each, chosen, known, partitioning, travelling, basis in zip(
+                bound, plans, statistics, spread, carried, bases, strict=True
             )
         ]
         if as_json:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import time as clock
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from thalweg.cli.connectors import Sink, open_relation, open_source
 from thalweg.cli.console import diagnostics, grid, output, show
-from thalweg.cli.control import write_about
 from thalweg.cli.live import write_live
-from thalweg.cli.progress import Follower, Totals, time_text
+from thalweg.cli.progress import Follower, Totals, intake_table, time_text
 from thalweg.cli.render import counted, duration, savings_table, size
 from thalweg.cli.secrets import redacted
 from thalweg.cli.spark_console import spark_failures
-from thalweg.cli.watch import Interruption, Show, follow, interruptions, live_view
+from thalweg.cli.watch import Interruption, Show, View, follow, live_view, warnings_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,6 +37,7 @@ class Stream:
     time: str | None
     lateness: str | None
     unit: TimeUnit | None = None
+    keep: Sequence[str] | Literal["all"] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Job:
     directory: Path
     log: Path | None
 
-    def run(self, *, once: bool, ends: bool) -> bool:
+    def run(self, wish: Interruption, *, once: bool, ends: bool) -> bool:
         """Run until everything is read (``once``), or until someone interrupts it; whether someone did.
 
         The end of the input (``ends``) is itself an event: it ends what otherwise only later rows would. It is sent
@@ -61,14 +61,18 @@ class Job:
         """
         totals = Totals()
         started = clock.perf_counter()
-        with interruptions() as wish, live_view(self.query.name) as view, spark_failures(self.log):
+        # Spark's console is this terminal.
+        in_place = not self.sink.is_console
+        with live_view(self.query.name, in_place=in_place) as view, spark_failures(self.log):
             for change in self.app.check(self.frame, self.checkpoint, name=self.query.name):
                 diagnostics().print(f"note: {change}", soft_wrap=True)
-            query_id = self._follow(totals, wish, view)
+            wish.say = view.say
+            tell = self._telling(view)
+            query_id = self._follow(totals, wish, tell)
             has_ended = totals.last is not None and totals.last.ended
             if ends and not wish.asked and not has_ended:
                 self.app.command("end", query=query_id)
-                self._follow(totals, wish, view)
+                self._follow(totals, wish, tell)
         if has_ended and totals.late.total():
             place = redacted(self.checkpoint)
             warning = f"warning: the input of {place} was ended by a command; rows that come after it are late"
@@ -79,23 +83,28 @@ class Job:
             output().print(outlook(totals, redacted(self.checkpoint), ended=ends or has_ended), soft_wrap=True)
         return wish.asked
 
-    def _follow(self, totals: Totals, wish: Interruption, view: Show) -> str:
+    def _follow(self, totals: Totals, wish: Interruption, tell: Show) -> str:
         """Run until nothing is left to do, or someone interrupts it; Spark's id of the query."""
         writer = self.sink.writer(self.frame).option("checkpointLocation", self.checkpoint)
         query = writer.trigger(**self.trigger).start()
-        follow(query, Follower(self.app, query, self.query.aliases), totals, wish, self._telling(view))
+        follow(query, Follower(self.app, query), totals, wish, tell)
         return query.id
 
-    def _telling(self, view: Show) -> Show:
-        """A view that also leaves word of the plans after every batch."""
-        told = -1
+    def _telling(self, view: View) -> Show:
+        """Shows how the query stands, warns, and leaves word of it all after every batch."""
+        number = -1
+        told: set[str] = set()
 
         def show_and_tell(totals: Totals) -> None:
-            nonlocal told
-            view(totals)
-            if totals.last is not None and totals.last.number != told:
-                told = totals.last.number
-                write_live(self.directory, self.query.name, told, totals.last.histories, totals.savings)
+            nonlocal number
+            view.show(totals)
+            last = totals.last
+            if last is not None and last.number != number:
+                number = last.number
+                for warning in warnings_of(totals, told):
+                    view.say(warning)
+                kept_out = last.so_far, last.latest_refused
+                write_live(self.directory, self.query.name, number, last.histories, totals.savings, *kept_out)
 
         return show_and_tell
 
@@ -118,12 +127,10 @@ def prepare(
         else:
             frame, time = open_source(app.spark, stream, given.source, given.time)
             frame = with_time_unit(stream, frame, time, given.unit)
-        app.stream(stream, frame, time=time, lateness=given.lateness)
+        app.stream(stream, frame, time=time, lateness=given.lateness, keep=given.keep)
         catalog[stream] = source_of(frame, time)
     (query,) = bind(text, catalog)
-    answer = app.sql(text, options)
-    write_about(directory, query, options.states)
-    return app, replace(query, name=name), answer
+    return app, replace(query, name=name), app.sql(text, options, name=name)
 
 
 def outlook(totals: Totals, checkpoint: str, *, ended: bool) -> str:
@@ -150,6 +157,12 @@ def print_totals(name: str, totals: Totals, aliases: tuple[str, ...], sink: str,
         for alias in aliases:
             kept_out.add_row(alias, f"{totals.late[alias]:,}", f"{totals.bad[alias]:,}")
         show(console, kept_out)
+    so_far = totals.last.so_far if totals.last is not None else {}
+    if any(each.late or each.bad for each in so_far.values()):
+        console.print()
+        show(console, intake_table(so_far))
+    for text in totals.refused:
+        console.print(f"\ncommand refused: {text}", soft_wrap=True)
     if totals.last is None:
         return
     console.print()

@@ -1,16 +1,21 @@
-"""What a running query leaves word of for ``thalweg explain --live``: the plans of its buckets, what feedback saved."""
+"""What a running query leaves word of for ``thalweg explain --live``.
+
+The plans of its buckets, what feedback saved, the rows that were kept out, and the commands that were refused.
+"""
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from thalweg.cli.console import grid, show
-from thalweg.cli.progress import time_text
+from thalweg.cli.progress import Intake, intake_table, time_text
 from thalweg.cli.render import counted, savings_table
 
 _FILE = "plans.json"
@@ -22,13 +27,23 @@ def write_live(
     batch: int,
     buckets: Sequence[Mapping[str, Any]],
     savings: Mapping[str, int] | None = None,
+    streams: Mapping[str, Intake] | None = None,
+    refused: Sequence[str] = (),
 ) -> None:
-    """Say, after a batch, which plans the buckets have run under, and what feedback has saved in this run."""
+    """Say, after a batch, which plans the buckets have run under, and what feedback has saved in this run.
+
+    Also how many rows of the ``streams`` were kept out since the checkpoint began, and which commands were ``refused``
+    of late. Times are written as ISO texts.
+    """
     known: dict[str, Any] = {"query": query, "batch": batch, "buckets": list(buckets)}
     if savings:
         known["savings"] = dict(savings)
+    if streams:
+        known["streams"] = {alias: asdict(intake) for alias, intake in streams.items()}
+    if refused:
+        known["refused"] = list(refused)
     new = directory / f"{_FILE}.new"
-    new.write_text(json.dumps(known) + "\n", encoding="utf-8")
+    new.write_text(json.dumps(known, default=dt.datetime.isoformat) + "\n", encoding="utf-8")
     new.replace(directory / _FILE)
 
 
@@ -49,7 +64,7 @@ def read_live(directory: Path) -> dict[str, Any]:
 def print_live(console: Console, known: Mapping[str, Any]) -> None:
     """The plans as tables: for every bucket its history, how the states of its plan became complete, what it decided.
 
-    And what feedback has saved in all buckets, since the run began.
+    And what feedback has saved in all buckets, since the run began, the rows that were kept out, and refused commands.
     """
     from thalweg.adapt.decision import Decision
 
@@ -59,7 +74,7 @@ def print_live(console: Console, known: Mapping[str, Any]) -> None:
         console.print(f"bucket {bucket['bucket']}: {counted(bucket['changes'], 'plan change')}")
         periods = grid("from batch", "from tuple", "event time", "plan", "why", right={"from batch", "from tuple"})
         for period in bucket["periods"]:
-            since = time_text(period.get("time"))
+            since = time_text(None if period["time"] is None else dt.datetime.fromisoformat(period["time"]))
             periods.add_row(f"{period['batch']:,}", f"{period['position']:,}", since, period["plan"], period["reason"])
         show(console, periods)
         states = bucket["periods"][-1]["states"] if bucket["periods"] else []
@@ -88,6 +103,13 @@ def print_live(console: Console, known: Mapping[str, Any]) -> None:
     if "savings" in known:
         console.print()
         show(console, savings_table(known["savings"]))
+    streams = {alias: Intake(**each) for alias, each in known.get("streams", {}).items()}
+    if any(intake.late or intake.bad for intake in streams.values()):
+        console.print()
+        show(console, intake_table(streams))
+    for text in known.get("refused", ()):
+        console.print()
+        console.print(f"command refused: {text}", soft_wrap=True)
 
 
 def _course(state: Mapping[str, Any]) -> str:

@@ -4,23 +4,35 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from thalweg.cli.console import grid
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import StreamingQueryProgress
     from pyspark.sql.streaming.query import StreamingQuery
+    from rich.table import Table
 
     from thalweg.spark.app import App
 
-_UNKNOWN_TIME = -(1 << 62)
-"""Earlier than any event: the watermark while a stream has not begun."""
+
+@dataclass(frozen=True, slots=True)
+class Intake:
+    """How many rows a stream has brought, and how many of them were kept out."""
+
+    rows: int
+    late: int
+    bad: int
 
 
 @dataclass(frozen=True, slots=True)
 class BatchReport:
     """One batch; ``late`` and ``bad`` count the rows kept out, by alias.
+
+    ``so_far`` has the rows of each stream since the checkpoint began: all, the late ones, and those without a time.
+    ``refused`` are commands that the batch did not obey, with the reasons, ``latest_refused`` also those before.
 
     ``tuples`` is what the base windows hold after it, ``entries`` what the kept states hold; ``histories`` are the
     plans of every bucket (``App.plan_history``); ``savings`` is what feedback
@@ -32,7 +44,7 @@ class BatchReport:
     results: int
     late: Counter[str]
     bad: Counter[str]
-    watermark: int | None
+    watermark: dt.datetime | None
     plans: tuple[str, ...]
     tuples: int
     entries: int
@@ -43,43 +55,46 @@ class BatchReport:
     histories: tuple[dict[str, Any], ...] = ()
     savings: Counter[str] = field(default_factory=Counter)
     ended: bool = False
+    so_far: Mapping[str, Intake] = field(default_factory=dict)
+    refused: tuple[str, ...] = ()
+    latest_refused: tuple[str, ...] = ()
 
 
-def report_of(app: App, progress: StreamingQueryProgress, aliases: Sequence[str]) -> BatchReport | None:
+def report_of(app: App, progress: StreamingQueryProgress) -> BatchReport | None:
     """What a batch did; None for a report that Spark makes while nothing comes in."""
     duration = progress.durationMs
     if "addBatch" not in duration:
         return None
     metrics = app.metrics(progress=progress)
-    watermark = metrics["watermark"]
+    rows, late, bad = (metrics[f"{name}_so_far"] for name in ("rows", "late", "bad"))
     return BatchReport(
         number=progress.batchId,
         rows_in=sum(source.numInputRows for source in progress.sources[:-1]),  # the last one brings commands
-        results=metrics.get("results", 0),
-        late=_by_alias(metrics.get("late", {}), aliases),
-        bad=_by_alias(metrics.get("bad", {}), aliases),
-        watermark=None if watermark is None or watermark <= _UNKNOWN_TIME else watermark,
+        results=metrics["results"],
+        late=Counter(metrics["late"]),
+        bad=Counter(metrics["bad"]),
+        watermark=metrics["watermark"],
         plans=tuple(metrics["plans"]),
-        tuples=metrics.get("state_tuples", 0),
-        entries=metrics.get("state_entries", 0),
-        bytes=metrics.get("state_bytes", 0),
-        completions=metrics.get("completions", 0),
-        rebuilds=metrics.get("rebuilds", 0),
+        tuples=metrics["state_tuples"],
+        entries=metrics["state_entries"],
+        bytes=metrics["state_bytes"],
+        completions=metrics["completions"],
+        rebuilds=metrics["rebuilds"],
         seconds=duration.get("triggerExecution", 0) / 1000,
         histories=tuple(app.plan_history(progress=progress)),
         savings=Counter(metrics.get("savings", {})),
         ended=metrics["ended"],
+        so_far={alias: Intake(rows[alias], late[alias], bad[alias]) for alias in rows},
+        refused=tuple(metrics["refused"]),
+        latest_refused=tuple(metrics["latest_refused"]),
     )
-
-
-def _by_alias(counts: Mapping[str, int], aliases: Sequence[str]) -> Counter[str]:
-    return Counter({aliases[int(stream)]: number for stream, number in counts.items()})
 
 
 @dataclass(slots=True)
 class Totals:
     """All batches of a run together; ``plans`` are those used, each with the batch it was first seen after.
 
+    ``refused`` are the commands that were not obeyed, with the reasons.
     ``savings`` is what feedback saved in all of them, and what it has suspended after the last.
     """
 
@@ -92,6 +107,7 @@ class Totals:
     rebuilds: int = 0
     seconds: float = 0.0
     plans: list[tuple[int, tuple[str, ...]]] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
     savings: Counter[str] = field(default_factory=Counter)
     last: BatchReport | None = None
 
@@ -106,6 +122,7 @@ class Totals:
         self.seconds += report.seconds
         if report.plans and (not self.plans or self.plans[-1][1] != report.plans):
             self.plans.append((report.number, report.plans))
+        self.refused += report.refused
         self.savings.update(report.savings)
         if report.savings:
             self.savings["suspended"] = report.savings["suspended"]
@@ -115,10 +132,9 @@ class Totals:
 class Follower:
     """Hands out each batch of a query once."""
 
-    def __init__(self, app: App, query: StreamingQuery, aliases: Sequence[str]) -> None:
+    def __init__(self, app: App, query: StreamingQuery) -> None:
         self._app = app
         self._query = query
-        self._aliases = aliases
         self._seen = -1
 
     def new_reports(self) -> list[BatchReport]:
@@ -128,23 +144,27 @@ class Follower:
         # A report without a batch bears the number of the batch to come.
         behind = newest.batchId - self._seen
         recent = [newest] if behind == 1 and "addBatch" in newest.durationMs else self._query.recentProgress
-        reports = [report for each in recent if (report := report_of(self._app, each, self._aliases)) is not None]
+        reports = [report for each in recent if (report := report_of(self._app, each)) is not None]
         fresh = [report for report in reports if report.number > self._seen]
         if fresh:
             self._seen = fresh[-1].number
         return fresh
 
 
-def time_text(watermark: int | None) -> str:
+def intake_table(streams: Mapping[str, Intake]) -> Table:
+    """What streams have brought since the checkpoint began, and what of it was kept out."""
+    numbers = ("rows so far", "late", "share", "without a time")
+    table = grid("stream", *numbers, right=set(numbers))
+    for alias, each in streams.items():
+        share = f"{each.late / each.rows:.1%}" if each.rows else ""
+        table.add_row(alias, f"{each.rows:,}", f"{each.late:,}", share, f"{each.bad:,}")
+    return table
+
+
+def time_text(moment: dt.datetime | None) -> str:
     """A point in event time as a person reads it.
 
-    >>> time_text(1_714_564_800_250_000), time_text(None)
+    >>> time_text(dt.datetime(2024, 5, 1, 12, 0, 0, 250_000, tzinfo=dt.UTC)), time_text(None)
     ('2024-05-01 12:00:00.250', '-')
     """
-    if watermark is None:
-        return "-"
-    try:
-        moment = dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=watermark)
-    except OverflowError:
-        return f"{watermark:,}"
-    return moment.isoformat(sep=" ", timespec="milliseconds")
+    return "-" if moment is None else moment.replace(tzinfo=None).isoformat(sep=" ", timespec="milliseconds")

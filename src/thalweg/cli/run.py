@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -34,6 +34,7 @@ from thalweg.cli.console import activity
 from thalweg.cli.failures import failures
 from thalweg.cli.job import Job, Stream, prepare
 from thalweg.cli.spark_console import spark_failures, start_spark
+from thalweg.cli.watch import Interruption, interruptible
 
 _INTERRUPTED = 130
 
@@ -108,6 +109,14 @@ def run(
             metavar="SPAN", help='How far rows may lag: "5 seconds" for every stream, trades="5 seconds" for one.'
         ),
     ] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=COLUMNS",
+            help="Columns of a stream that stay in the checkpoint for later queries, besides those that this one "
+            'reads: trades="venue, px", or trades=all.',
+        ),
+    ] = None,
     idle_timeout: Annotated[
         str | None,
         typer.Option(metavar="SPAN", help="Do not wait for a stream that says nothing for so long. Default: wait."),
@@ -126,9 +135,10 @@ def run(
     """Run a query over streams, on a Spark on this machine.
 
     Ctrl-C stops it after the batch at hand (exit code 0; with --once 130, for
-    not everything was read). Run it again with the same checkpoint, and it goes
-    on where it was: no result is lost or doubled in a directory of files.
-    `thalweg control` changes the plan meanwhile, `thalweg explain --live` shows it.
+    not everything was read), a second one at once (130). Run it again with the
+    same checkpoint, and it goes on where it was: no result is lost or doubled in
+    a directory of files. `thalweg control` changes the plan meanwhile,
+    `thalweg explain --live` shows it.
     A run without a checkpoint keeps nothing for later: with --once it ends its input.
 
     \b
@@ -165,6 +175,7 @@ def run(
     times = time_columns(time or [], sources)
     units = time_units(time_unit or [], sources)
     lags = _lateness(lateness or [], sources)
+    kept = _kept(keep or [], sources, relations)
     if once and trigger is not None:
         raise typer.BadParameter("--once takes everything there is, without waiting.", param_hint="--trigger")
     if end and not once:
@@ -173,7 +184,6 @@ def run(
     settings = named(conf or [], "--conf", "spark.executor.memory=2g")
     with failures(debug=debug) as report:
         report.hide([*sources.values(), *relations.values(), sink, checkpoint or "", *(conf or [])])
-        from thalweg.engine.compilation import ready_kernels
         from thalweg.options import Options
 
         text, name = choose(report.read_script(file), query)
@@ -190,22 +200,34 @@ def run(
         pace = _pace(trigger, once=once)
         into = parse_sink(sink)
         streams = {
-            stream: Stream(given, times[stream], lags[stream], units.get(stream)) for stream, given in sources.items()
+            stream: Stream(given, times[stream], lags[stream], units.get(stream), kept.get(stream))
+            for stream, given in sources.items()
         }
         streams |= {relation: Stream(given, None, None) for relation, given in relations.items()}
         with _places(into, checkpoint, directory) as places:
             log = None if debug else places.commands / "spark.log"
             told = log if places.lasting else None
-            # Compiled here if need be; the workers find them on disk.
-            ready_kernels(feedback=options.feedback is not None)
-            with spark_failures(told):
-                spark = start_spark(log, settings)
-                with activity() as doing:
-                    doing("opening the streams")
-                    app, bound, answer = prepare(spark, text, name, streams, options, places.commands)
-            job = Job(app, bound, answer, into, places.checkpoint, pace, places.commands, told)
-            # What a temporary checkpoint holds back is lost: nothing can come after this run.
-            interrupted = job.run(once=once, ends=once and (end or places.is_temporary))
+
+            def work(wish: Interruption) -> bool:
+                from thalweg.engine.compilation import ready_kernels
+
+                # Compiled here if need be; the workers find them on disk.
+                ready_kernels(feedback=options.feedback is not None)
+                if wish.asked:
+                    return True
+                with spark_failures(told):
+                    spark = start_spark(log, settings)
+                    if wish.asked:
+                        return True
+                    with activity() as doing:
+                        doing("opening the streams")
+                        app, bound, answer = prepare(spark, text, name, streams, options, places.commands)
+                job = Job(app, bound, answer, into, places.checkpoint, pace, places.commands, told)
+                # What a temporary checkpoint holds back is lost: nothing can come after this run.
+                ends = once and (end or places.is_temporary)
+                return wish.asked or job.run(wish, once=once, ends=ends)
+
+            interrupted = interruptible(work)
         if interrupted and once:
             raise typer.Exit(_INTERRUPTED)
 
@@ -224,6 +246,20 @@ def _lateness(values: Iterable[str], streams: Iterable[str]) -> Mapping[str, str
             raise typer.BadParameter(f"'{stream}' is no source; the sources are: {known}.", param_hint="--lateness")
     default = common[0] if common else "0 seconds"
     return {stream: special.get(stream, default) for stream in streams}
+
+
+def _kept(
+    values: Iterable[str], streams: Iterable[str], relations: Iterable[str]
+) -> dict[str, list[str] | Literal["all"]]:
+    """The columns to keep of each stream, from ``A=x, y`` and ``A=all``."""
+    kept: dict[str, list[str] | Literal["all"]] = {}
+    for stream, columns in named(values, "--keep", 'trades="venue, px" or trades=all').items():
+        if stream not in streams:
+            reason = "is a static relation, which is in no checkpoint" if stream in relations else "is no source"
+            known = ", ".join(streams)
+            raise typer.BadParameter(f"'{stream}' {reason}; the sources are: {known}.", param_hint="--keep")
+        kept[stream] = "all" if columns == "all" else [column.strip() for column in columns.split(",")]
+    return kept
 
 
 def choose(script: str, name: str | None) -> tuple[str, str]:

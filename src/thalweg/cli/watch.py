@@ -7,8 +7,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from thalweg.cli.console import diagnostics, grid
 from thalweg.cli.progress import BatchReport, Follower, Totals, time_text
@@ -23,34 +26,53 @@ _LINE_SECONDS = 5.0
 """Between two lines for a reader that is not a terminal: a log of a day stays readable."""
 
 Show = Callable[[Totals], None]
+Result = TypeVar("Result")
 
 
 class Interruption:
-    """Whether someone has asked for the end."""
+    """Whether someone has asked for the end, and how they are told that it was heard."""
 
     def __init__(self) -> None:
         self.asked = False
+        self.say: Callable[[str], None] = diagnostics().print
 
 
-@contextmanager
-def interruptions() -> Iterator[Interruption]:
-    """Take Ctrl-C, and SIGTERM, as the wish to stop soon; the second one is an interruption at once.
+def interruptible(work: Callable[[Interruption], Result]) -> Result:
+    """Do work in a thread of its own, and take Ctrl-C and SIGTERM meanwhile as the wish that it ends soon.
 
-    (Spark's own handler would have the batch at hand fail, and the query with it.)
+    Signals interrupt the main thread alone, and that one only waits here. So none of them cuts into a call to Spark,
+    which would ruin the connection to it. And Spark, if it is started by another thread, takes no signals itself: its
+    own handler would have the batch at hand fail, and the query with it.
+
+    A second signal is an interruption at once.
     """
     wish = Interruption()
+    if threading.current_thread() is not threading.main_thread():  # only that one is sent signals
+        return work(wish)
+    done: Future[Result] = Future()
 
     def handle(number: int, frame: Any) -> None:  # noqa: ARG001 - as the interpreter calls it
         if wish.asked:
             raise KeyboardInterrupt
         wish.asked = True
 
-    if threading.current_thread() is not threading.main_thread():  # only that one is sent signals
-        yield wish
-        return
+    def do() -> None:
+        try:
+            done.set_result(work(wish))
+        except BaseException as error:  # the thread that waits raises it
+            done.set_exception(error)
+
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield wish
+        worker = threading.Thread(target=do, name="thalweg-run", daemon=True)
+        worker.start()
+        is_told = False
+        while worker.is_alive():
+            worker.join(_LOOK_SECONDS)
+            if wish.asked and not is_told and worker.is_alive():
+                is_told = True
+                wish.say("stopping; another Ctrl-C does not wait for that")
+        return done.result()
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -58,6 +80,7 @@ def interruptions() -> Iterator[Interruption]:
 
 def follow(query: StreamingQuery, follower: Follower, totals: Totals, wish: Interruption, show: Show) -> None:
     """Watch a query until it ends by itself, or someone wishes it to: then it stops after the batch at hand."""
+    is_stopped = False
     while query.isActive:
         idle = wish.asked and not (query.status["isTriggerActive"] and query.status["isDataAvailable"])
         time.sleep(_LOOK_SECONDS)
@@ -66,27 +89,62 @@ def follow(query: StreamingQuery, follower: Follower, totals: Totals, wish: Inte
             totals.add(report)
         show(totals)
         if wish.asked and (idle or reports):
+            is_stopped = True
             query.stop()
-    query.awaitTermination()  # raises what ended it
+    if not is_stopped:  # one that is stopped while it makes its first preparations may take that for a failure
+        query.awaitTermination()  # raises what ended it
     for report in follower.new_reports():
         totals.add(report)
     show(totals)
 
 
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a person sees of a query while it runs: how it stands, and what is said once."""
+
+    show: Show
+    say: Callable[[str], None]
+
+
 @contextmanager
-def live_view(name: str) -> Iterator[Show]:
-    """A table that is kept up to date, for a person who watches; a line now and then for anyone else."""
-    if not sys.stderr.isatty():
-        yield _lines(name)
+def live_view(name: str, *, in_place: bool) -> Iterator[View]:
+    """A table that is kept up to date, for a person who watches; a line now and then for anyone else.
+
+    ``in_place``: nothing else writes to the terminal, so a table may stay where it is.
+    """
+    console = diagnostics()
+    if not (in_place and sys.stderr.isatty()):
+        yield View(_lines(name), partial(console.print, soft_wrap=True))
         return
     from rich.live import Live
 
-    with Live(console=diagnostics(), transient=True, auto_refresh=False) as live:
+    with Live(console=console, transient=True, auto_refresh=False) as live:
 
         def show(totals: Totals) -> None:
             live.update(picture(name, totals), refresh=True)
 
-        yield show
+        yield View(show, partial(live.console.print, soft_wrap=True))
+
+
+def warnings_of(totals: Totals, told: set[str]) -> Iterator[str]:
+    """What should not go unnoticed, each once: commands that were refused, and streams of which many rows are late.
+
+    ``told`` has what was said before; of refused commands, how many.
+    """
+    from thalweg.spark.intake import is_large, late_causes
+
+    for number, text in enumerate(totals.refused):
+        if (mark := f"refused {number}") not in told:
+            told.add(mark)
+            yield f"warning: command refused: {text}"
+    last = totals.last
+    if last is None or last.ended:
+        return
+    for alias, each in last.so_far.items():
+        if (mark := f"late {alias}") not in told and totals.late[alias] and is_large(each.late, each.rows):
+            told.add(mark)
+            share = f"{each.late:,} of {counted(each.rows, 'row')} so far"
+            yield f"warning: stream '{alias}': {share} came late and were kept out. {late_causes(ended=False)}"
 
 
 def _lines(name: str) -> Show:
@@ -106,11 +164,12 @@ def _lines(name: str) -> Show:
 
 def line(totals: Totals, last: BatchReport) -> str:
     """The state of affairs in one line."""
-    late = totals.late.total()
+    late, refused = totals.late.total(), len(totals.refused)
+    kept_out = (f", {late:,} late" if late else "") + (f", {counted(refused, 'command')} refused" if refused else "")
     return "; ".join(
         [
             f"batch {last.number}: {counted(last.rows_in, 'row')} in {duration(last.seconds)}",
-            f"{counted(totals.results, 'result')} so far" + (f", {late:,} late" if late else ""),
+            f"{counted(totals.results, 'result')} so far{kept_out}",
             f"watermark {time_text(last.watermark)}",
             f"state {size(last.bytes)}",
             f"plan {plans_text(last.plans)}",
@@ -151,5 +210,7 @@ def picture(name: str, totals: Totals) -> Table:
     table.add_row("watermark", time_text(last.watermark), "")
     for plan in last.plans:
         table.add_row("plan", plan, "")
+    if totals.refused:
+        table.add_row("commands refused", f"{len(last.refused):,}", f"{len(totals.refused):,}")
     table.caption = "Ctrl-C stops after the batch at hand"
     return table

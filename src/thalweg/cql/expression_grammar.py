@@ -145,6 +145,8 @@ class ExpressionGrammar(SparkParser):
         entry = unsupported.STATEMENTS.get(self._word())
         if entry is not None:
             self._unsupported(entry, self._curr)
+        if (word := self._word()) in ("ISTREAM", "DSTREAM"):
+            self._fail(f"{word} stands before its SELECT", hint=f"Write SELECT {word} ..., or {word}(SELECT ...).")
         meant = "Did you mean SELECT?" if difflib.get_close_matches(self._word(), ["SELECT"], cutoff=0.7) else ""
         self._fail(
             f"a query begins with SELECT, ISTREAM, DSTREAM or CREATE QUERY, not with {self._found()}", hint=meant

@@ -133,7 +133,7 @@ TASKS: dict[str, Callable[[Mapping[str, Any]], Answer]] = {"replay": _replay, "f
 
 def main() -> None:
     """Read the arguments of the task named on the command line, perform it, print its answer."""
-    print(json.dumps(TASKS[sys.argv[1]](json.load(sys.stdin))))
+    print(json.dumps(TASKS[sys.argv[1]](json.load(sys.stdin)), default=str))  # timestamps among the metrics
 
 
 if __name__ == "__main__":

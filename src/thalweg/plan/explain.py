@@ -38,9 +38,10 @@ def explain_text(
     partitioning: Partitioning | None = None,
     feedback: Feedback | None = None,
     carried: Sequence[Facts] | None = None,
+    basis: Sequence[str] | None = None,
 ) -> str:
     """The query and its plan, for a person."""
-    return lay_out(explain_json(query, plan, statistics, costs, partitioning, feedback, carried))
+    return lay_out(explain_json(query, plan, statistics, costs, partitioning, feedback, carried, basis))
 
 
 def explain_json(
@@ -51,11 +52,13 @@ def explain_json(
     partitioning: Partitioning | None = None,
     feedback: Feedback | None = None,
     carried: Sequence[Facts] | None = None,
+    basis: Sequence[str] | None = None,
 ) -> Facts:
     """The query and its plan, for a program: nothing but what JSON knows.
 
     With a ``partitioning`` also how its tuples are spread over buckets; with ``feedback`` also what its joins ask of
     each other; with ``carried``, in the order of the streams, also which of their columns travel to the buckets.
+    ``basis`` says what of the numbers is assumed, and what was measured.
     """
     facts: Facts = {
         "query": query.name,
@@ -76,6 +79,7 @@ def explain_json(
         "why": [],
         "buckets": None if partitioning is None else _buckets(query, partitioning),
         "carried": None if carried is None else dict(zip(query.aliases, carried, strict=True)),
+        "basis": None if basis is None else list(basis),
     }
     if isinstance(plan, DifferencePlan):
         facts |= _difference(query, plan)

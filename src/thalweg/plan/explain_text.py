@@ -41,6 +41,8 @@ def lay_out(facts: Facts) -> str:
         lines += _section("buckets", iter(facts["buckets"]["text"]))
     if facts["carried"] is not None:
         lines += _section("columns that travel to the buckets", _carried(facts["carried"]))
+    if facts["basis"] is not None:
+        lines += _section("where the numbers come from", iter(facts["basis"]))
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -54,6 +54,10 @@ LEAST_WINDOW, MOST_WINDOW = 1e-3, 1e9
 """Bounds of the size that is assumed for a window: [NOW] holds hardly anything, and nothing holds more than memory."""
 
 
+ASSUMED = "assumed: rates, window sizes, and how often values agree. No row was looked at."
+"""What is to be said of the numbers of :meth:`Statistics.default`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Statistics:
     """Rates, window sizes and selectivities.

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import atexit
-import json
 import shutil
 import tempfile
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 from typing import Any, Literal
@@ -29,7 +28,7 @@ from thalweg.event_times import TimeUnit, warn_of_zones
 from thalweg.options import Options
 from thalweg.plan.explain import explain_text
 from thalweg.plan.partitioning import Coordinate, Partitioning, choose_partitioning
-from thalweg.plan.statistics import Statistics
+from thalweg.plan.statistics import ASSUMED, Statistics
 from thalweg.planning import adaptivity, interval_option, plan_for
 from thalweg.spark import control, side_output, sql
 from thalweg.spark.answer import Answer, Prepared
@@ -41,6 +40,7 @@ from thalweg.spark.command_files import writable_files_of
 from thalweg.spark.commands import new_command
 from thalweg.spark.description import BUCKETS, Description, description
 from thalweg.spark.division import Division, carried_facts, divide
+from thalweg.spark.metrics import OBSERVED, is_of_batch, measured_text, metrics_of
 from thalweg.spark.operator import EMITTED, SAVED, TOTALS, BucketOperator
 from thalweg.spark.packing import (
     BATCH_ROWS,
@@ -54,15 +54,11 @@ from thalweg.spark.packing import (
     time_column,
     unpacker,
 )
+from thalweg.spark.receivers import Receiver, checked, known_receivers, leave_word
 from thalweg.spark.relations import Broadcasted, relation_blob
 from thalweg.spark.resident import Spec
 from thalweg.spark.session import local_session
 from thalweg.spark.workers import start_early
-
-_METRICS = "buckets"
-"""The observed metric with the metrics of every bucket."""
-_OF_ONE_BUCKET = ("bucket", "watermark", "ended", "plan", "decisions", "latest_decisions", "history")
-"""Metrics that do not add up."""
 
 _BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 _ANY_BYTES, _FEW_BYTES = (1 << 31) - 1, 1 << 26
@@ -118,6 +114,7 @@ class App:
         self.spark = _own_session(session)
         control.register(self.spark)
         self._streams: dict[str, _Stream] = {}
+        self._receivers: list[Receiver] = []
         start_early(self.spark)
 
     def stream(
@@ -155,9 +152,20 @@ class App:
         self._streams[name] = _Stream(_moved(df, self.spark), source, lateness, kept, df.sparkSession)
         return self
 
-    def sql(self, cql: str, options: Options | Mapping[str, Any] | None = None) -> DataFrame:
-        """The answer of a continuous query, as a streaming DataFrame: from here on it is plain Spark."""
-        return self._run(self._bind(cql), Options.of(options))
+    def sql(
+        self, cql: str, options: Options | Mapping[str, Any] | None = None, *, name: str | None = None
+    ) -> DataFrame:
+        """The answer of a continuous query, as a streaming DataFrame: from here on it is plain Spark.
+
+        ``name`` is what commands, metrics and late rows know the query by. Without one it is the name that the text
+        gives it (``CREATE QUERY name AS ...``), or query1.
+        """
+        query, chosen = self._bind(cql), Options.of(options)
+        query = query if name is None else replace(query, name=name)
+        answer = self._run(query, chosen)
+        self._receivers.append(Receiver(query.name, query.kind, tuple(query.aliases), chosen.states))
+        leave_word(self._commands, [each for each in self._receivers if each.query == query.name])
+        return answer
 
     def _bind(self, cql: str) -> Query:
         if isinstance(cql, DataFrame):
@@ -170,15 +178,20 @@ class App:
         return queries[0]
 
     def explain(self, cql: str, options: Options | Mapping[str, Any] | None = None) -> str:
-        """What a query means, the plan that it would begin with, and how its tuples are spread over buckets."""
+        """What a query means, the plan that it would begin with, and how its tuples are spread over buckets.
+
+        Rates and sizes are assumed, for no stream is read. If a query of this name runs, what it has measured is said
+        too.
+        """
         chosen = Options.of(options)
         query = self._bind(cql)
         statistics = Statistics.default(query)
         plan = plan_for(query, statistics, chosen.plan, chosen.states)
         partitioning = choose_partitioning(query, self._most_buckets(chosen))
         carried = carried_facts(self._divide(query))
+        basis = [ASSUMED, *self._measured(query.name)]
         return explain_text(
-            query, plan, statistics, partitioning=partitioning, feedback=chosen.feedback, carried=carried
+            query, plan, statistics, partitioning=partitioning, feedback=chosen.feedback, carried=carried, basis=basis
         )
 
     def check(
@@ -205,10 +218,20 @@ class App:
             CheckpointError: it cannot go on; says why, and what to do.
 
         """
-        answer = self.sql(query, options) if isinstance(query, str) else query
+        answer = self._run(self._bind(query), Options.of(options)) if isinstance(query, str) else query
         if not isinstance(answer, Answer):
             raise OptionError("check() asks about the text of a query, or the DataFrame that app.sql returns for one")
         return answer.changes(Checkpoint(self.spark, str(checkpoint)), name)
+
+    def _measured(self, name: str) -> list[str]:
+        """What running queries of a name say about themselves."""
+        batches = (self._last_batch(running) for running in self.spark.streams.active)
+        return [
+            line
+            for batch in batches
+            if batch is not None and _observation(name) in batch.observedMetrics
+            for line in measured_text(metrics_of(batch))
+        ]
 
     def _divide(self, query: Query) -> Division:
         return divide(query, {name: known.kept for name, known in self._streams.items()})
@@ -232,12 +255,15 @@ class App:
         ``query="name"`` sends it to the query of that name alone (``CREATE QUERY name AS ...``), and so does
         the id that Spark gives the query (``StreamingQuery.id``).
 
+        A plan that fits none of the queries of the directory, and a name that none of them has, is an error.
+
         Returns:
-            The name of the command's file. If a query refuses the command, its metrics say why (``refused``),
-            under this name.
+            The name of the command's file. If a query refuses the command, its metrics say why (``refused``, and
+            later ``latest_refused``), under this name.
 
         """
-        return self._commands.send(new_command(command, **arguments))
+        given = new_command(command, **arguments)
+        return self._commands.send(checked(given, [*self._receivers, *known_receivers(self._commands)]))
 
     def metrics(
         self, query: StreamingQuery | None = None, *, progress: StreamingQueryProgress | None = None
@@ -245,12 +271,17 @@ class App:
         """What a batch did: totals, and the same for each bucket.
 
         Of the last batch of ``query``, or of the one query of this app that runs; or of the batch that
-        ``progress`` tells of.
+        ``progress`` tells of. Before the first batch all numbers are zero, and ``batch`` is None.
         """
-        if progress is None:
-            progress = (query or self._only_query()).lastProgress
-        observed = progress.observedMetrics if progress else {}
-        return _add_up([json.loads(text) for row in observed.values() if _METRICS in row for text in row[_METRICS]])
+        return metrics_of(self._last_batch(query) if progress is None else progress)
+
+    def _last_batch(self, query: StreamingQuery | None) -> StreamingQueryProgress | None:
+        """What Spark reported of the last batch of a query; None: there was none in this run."""
+        chosen = query or self._only_query()
+        last = chosen.lastProgress
+        if last is None or is_of_batch(last):
+            return last
+        return next((each for each in reversed(chosen.recentProgress) if is_of_batch(each)), None)
 
     def plan_history(
         self, query: StreamingQuery | None = None, *, progress: StreamingQueryProgress | None = None
@@ -262,21 +293,15 @@ class App:
         also those to leave the plan as it is, each with what has come of it. A restart remembers the first plan
         and those by command. The others go with the engine. Arguments are those of :meth:`metrics`.
         """
-        reports = [progress] if progress is not None else reversed((query or self._only_query()).recentProgress)
-        for report in reports:
-            buckets = self.metrics(progress=report)["buckets"]
-            if buckets:  # a report of a time in which nothing came in has none
-                histories = (
-                    {
-                        "bucket": b["bucket"],
-                        "changes": b["plan_changes"],
-                        "periods": b["history"],
-                        "decisions": b["latest_decisions"],
-                    }
-                    for b in buckets
-                )
-                return sorted(histories, key=lambda history: int(history["bucket"]))
-        return []
+        return [
+            {
+                "bucket": bucket["bucket"],
+                "changes": bucket["plan_changes"],
+                "periods": bucket["history"],
+                "decisions": bucket["latest_decisions"],
+            }
+            for bucket in self.metrics(query, progress=progress)["buckets"]
+        ]
 
     def _most_buckets(self, options: Options) -> int:
         """Into how many buckets a query that begins is divided at most."""
@@ -364,7 +389,7 @@ class App:
             .transformWithStateInPandas(
                 statefulProcessor=BucketOperator(spec), outputStructType=EMITTED, outputMode="append", timeMode="none"
             )
-            .observe(f"thalweg_{query.name}", *_observed(saves=options.feedback is not None and query.kind == "join"))
+            .observe(_observation(query.name), *_observed(saves=options.feedback is not None and query.kind == "join"))
         )
         return Prepared(self._answer(division, emitted), described)
 
@@ -539,32 +564,15 @@ def _microseconds(time: Column, kind: pa.DataType) -> Column:
     return F.unix_micros(time.cast("timestamp"))
 
 
+def _observation(query: str) -> str:
+    """Under which name Spark reports the metrics of a query."""
+    return f"thalweg_{query}"
+
+
 def _observed(*, saves: bool) -> list[Column]:
     """The totals of a batch, and the metrics of every bucket; ``saves``: also what feedback saved."""
     totals = (F.sum(name).alias(name) for name in (*TOTALS, *(SAVED if saves else ())))
-    return [*totals, F.collect_list("metrics").alias(_METRICS)]
-
-
-def _add_up(buckets: list[dict[str, Any]]) -> dict[str, Any]:
-    """Totals of the metrics of buckets, with those of each."""
-    total: dict[str, Any] = {}
-    for bucket in buckets:
-        for name, value in bucket.items():
-            if name in _OF_ONE_BUCKET:
-                continue
-            if isinstance(value, list):
-                total[name] = sorted({*total.get(name, ()), *value})
-            elif isinstance(value, dict):
-                mine = total.setdefault(name, {})
-                for part, number in value.items():
-                    mine[part] = mine.get(part, 0) + number
-            else:
-                total[name] = total.get(name, 0) + value
-    total["watermark"] = min((bucket["watermark"] for bucket in buckets), default=None)
-    total["ended"] = bool(buckets) and all(bucket["ended"] for bucket in buckets)
-    total["plans"] = sorted({bucket["plan"] for bucket in buckets if bucket["plan"]})
-    total["buckets"] = buckets
-    return total
+    return [*totals, F.collect_list("metrics").alias(OBSERVED)]
 
 
 def _temporary_directory() -> str:

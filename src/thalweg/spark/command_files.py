@@ -1,5 +1,7 @@
 """The directory in which commands to running queries lie: a file for each, on any file system that Arrow reaches.
 
+Beside it, in ``queries``, lie notes about the queries that read them.
+
 A name begins with a number that is greater than those before, so names are in the order in which commands were sent,
 by whatever machine. Files of other names count too, after these. Names with a leading dot or underscore do not.
 """
@@ -13,6 +15,7 @@ import uuid
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from urllib.parse import quote
 
 import pyarrow as pa
 from pyarrow import fs
@@ -23,6 +26,7 @@ from thalweg.spark.commands import Command
 MOST_BYTES = 1 << 16
 """Of a command: it is kept in Spark's offset log."""
 
+_NOTES = "queries"
 _NUMBERED = re.compile(r"([0-9]{12,18})-[0-9a-f]{8}\.json")
 _OBJECT_STORES = ("s3", "gcs", "abfs")
 """Their objects appear when they are complete, and need no directories."""
@@ -93,6 +97,35 @@ class CommandFiles:
         if written != name:
             files.move(f"{path}/{written}", f"{path}/{name}")
         return name
+
+    def write_note(self, query: str, text: str) -> None:
+        """Leave a note about a query, in the place of the one before."""
+        files, path = self._notes()
+        if files.type_name not in _OBJECT_STORES:
+            files.create_dir(path, recursive=True)
+        name = f"{quote(query, safe='')}.json"
+        written = name if files.type_name in _OBJECT_STORES else f".{uuid.uuid4().hex[:8]}-{name}"
+        with files.open_output_stream(f"{path}/{written}", compression=None) as opened:
+            opened.write(text.encode())
+        if written != name:
+            files.move(f"{path}/{written}", f"{path}/{name}")
+
+    def notes(self) -> list[str]:
+        """The notes about queries."""
+        files, path = self._notes()
+        try:
+            found = sorted(_name(info) for info in files.get_file_info(fs.FileSelector(path, allow_not_found=True)))
+            return [
+                files.open_input_stream(f"{path}/{name}", compression=None).read().decode(errors="replace")
+                for name in found
+                if name.endswith(".json") and name[0] not in "._"
+            ]
+        except (OSError, pa.ArrowException) as error:
+            raise InputError(f"cannot read which queries there are, in {path}: {error}") from error
+
+    def _notes(self) -> tuple[fs.FileSystem, str]:
+        files, path = _opened(self.address)
+        return files, f"{path.rpartition('/')[0]}/{_NOTES}"
 
 
 def files_of(directory: str | os.PathLike[str]) -> CommandFiles:

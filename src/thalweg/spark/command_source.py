@@ -9,14 +9,18 @@ JSON texts. The offset that a query begins with knows the files that were there 
 Its first batch says so in one refusal.
 
 An offset also has what else a checkpoint should know for certain before a batch runs: a description of the ``query``
-(:mod:`thalweg.spark.checkpoint` reads it), how often the query was started, where that matters (``starts``), and the
-commands by which the input has ended (``ends``): the end is final, so a query that has ended does not start again.
+(:mod:`thalweg.spark.checkpoint` reads it), how often the query was started (``starts``), and the commands by which the
+input has ended (``ends``): the end is final, so a query that has ended does not start again. A run that goes on from a
+checkpoint has a batch at once, if only to say that it was started. So its windows are there again before the first row
+comes, and so are its metrics and its plans.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import time
+import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -32,13 +36,17 @@ MOST_COMMANDS = 100
 """Of a batch: what comes beyond waits for the next one, so that offsets stay below some megabytes."""
 
 _LOOK_SECONDS = 1.0
-"""Between two looks at a directory elsewhere: Spark asks a hundred times a second while nothing comes in."""
+"""Between two looks at a directory that is large or elsewhere: Spark asks a hundred times a second while nothing comes
+in."""
+_MANY_FILES = 1000
+"""From so many on, the directory takes long to list, and the names are written down compressed."""
 _NAMED = 3
 
 QUERY = "query"
 """Where an offset has the description of the query, as JSON."""
 _ENDS = "ends"
 _UNKNOWN = "null"
+_COMPRESSED = "zlib:"
 
 Offset = dict[str, Any]
 
@@ -47,7 +55,7 @@ class CommandSource(DataSource):
     """The source.
 
     Its options: ``directory``; ``before``, names of files as JSON; ``most``, commands of a batch; ``query``, a
-    description as JSON; ``name``, the query's; ``tells_starts``, "true" if buckets are to be told when a run begins;
+    description as JSON; ``name``, the query's; ``tells_starts``, "true" if buckets are told of the first run, too;
     ``is_ending``, "true" if the batch that the run begins with, which was planned before, ends the input.
     """
 
@@ -87,7 +95,7 @@ class CommandReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         most: how many a batch may take.
         query: a description of the query, as JSON.
         name: what the query is called.
-        tells_starts: whether the first batch of a run says that it is.
+        tells_starts: whether the first batch of the first run says that it is one, as those of later runs do.
         is_ending: whether a batch that was planned before this run, and is run again, ends the input.
 
     """
@@ -107,11 +115,13 @@ class CommandReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._query, self._name, self._tells_starts = query, name, tells_starts
         self._is_ending = is_ending
         self._began_at: Offset | None = None
+        self._is_new = False
         self._available: list[str] | None = None
         self._seen: list[str] = []
         self._looked: float | None = None
 
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
+        self._is_new = True
         return {**_offset(self._before, [], self._query, 0), "first": True}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
@@ -126,17 +136,19 @@ class CommandReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if is_first and (self._is_ending or has_ended(start)):
             raise ended(self._name)
         present = self._present()
-        new = sorted(set(present).difference(known), key=present.index)
+        seen = set(known)
+        new = [name for name in present if name not in seen]
         if isinstance(limit, ReadMaxFiles):
             new = new[: limit.max_files]
         taken = [(name, *read) for name in new if (read := self._files.read(name)) is not None]
         told = [("control", "", _passed_over(known))] if start.get("first") and known else []
-        begins = self._tells_starts and is_first
+        begins = is_first and (self._tells_starts or not self._is_new)
         query = self._described(start)
         if not taken and not told and not begins and start[QUERY] == query:
             return start
         # Names that have left the directory are forgotten.
-        kept = [name for name in known if name in present]
+        there = set(present)
+        kept = [name for name in known if name in there]
         offset = _offset([*kept, *(name for name, *_ in taken)], [*told, *taken], query, start["starts"] + begins)
         ends = _ends(start)
         deciding = [list(each) for each in decisive(_sent(offset), self._name)]
@@ -179,7 +191,8 @@ class CommandReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._available is not None:
             return self._available
         now = time.monotonic()
-        if self._looked is None or self._files.is_local or now - self._looked >= _LOOK_SECONDS:
+        is_quick = self._files.is_local and len(self._seen) < _MANY_FILES
+        if self._looked is None or is_quick or now - self._looked >= _LOOK_SECONDS:
             self._seen, self._looked = self._files.names(), now
         return self._seen
 
@@ -212,7 +225,7 @@ def _sent(offset: Offset) -> list[Sent]:
 
 def _offset(known: Sequence[str], commands: Sequence[tuple[str, str, str | None]], query: str, starts: int) -> Offset:
     """Spark wants plain values."""
-    return {"known": json.dumps(known), "commands": json.dumps(commands), QUERY: query, "starts": starts}
+    return {"known": _names_text(known), "commands": json.dumps(commands), QUERY: query, "starts": starts}
 
 
 def _decoded(offset: Offset, part: str) -> list[Any]:
@@ -221,8 +234,24 @@ def _decoded(offset: Offset, part: str) -> list[Any]:
             "the checkpoint was written by a version of thalweg that read commands in another way. Start with a new "
             "checkpoint directory."
         )
-    decoded: list[Any] = json.loads(offset[part])
+    text: str = offset[part]
+    if text.startswith(_COMPRESSED):
+        text = zlib.decompress(base64.b64decode(text.removeprefix(_COMPRESSED))).decode()
+    decoded: list[Any] = json.loads(text)
     return decoded
+
+
+def _names_text(names: Sequence[str]) -> str:
+    """Names as a text that does not grow large.
+
+    Spark writes it down with every batch. All names of files that are still there are needed, for nothing else tells a
+    command that was taken from a new one: numbers begin anew in a directory that was cleared, and two who send at the
+    same time may choose the same one.
+    """
+    text = json.dumps(names)
+    if len(names) < _MANY_FILES:
+        return text
+    return _COMPRESSED + base64.b64encode(zlib.compress(text.encode(), level=9)).decode()
 
 
 def _passed_over(files: Sequence[str]) -> str:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 import traceback
 from importlib import import_module
@@ -60,6 +61,9 @@ def main() -> None:
         traceback.print_exc()
         print("thalweg: workers could not be loaded in advance and load for themselves", file=sys.stderr, flush=True)
         os.execv(sys.executable, [sys.executable, "-m", daemon.__name__, *sys.argv[1:]])  # noqa: S606 - Spark's own
+    # A worker takes SIGINT as Python does, and Ctrl-C in a terminal goes to all processes there. So workers would leave
+    # a batch that the driver wants to end well.
+    signal.default_int_handler = signal.SIG_IGN  # type: ignore[assignment] # Spark's daemon sets what it finds here
     daemon.manager()
 
 

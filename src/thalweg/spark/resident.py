@@ -54,8 +54,10 @@ from thalweg.spark.chunks import Chunk, Chunks, Log, packed_times, placed, plain
 from thalweg.spark.commands import Command, Sent, for_query, refusal
 from thalweg.spark.compatibility import Comparison, carried_on, check
 from thalweg.spark.description import FORMAT, Description
+from thalweg.spark.intake import Intake, is_large, late_causes
 from thalweg.spark.lodging import tell_once
 from thalweg.spark.log_change import Held, LogChange
+from thalweg.spark.metrics import PHASES
 from thalweg.spark.packing import blob, blobs, unblob, usable
 from thalweg.spark.relations import Relations, rows_of_bucket
 from thalweg.spark.side_output import LATE, NO_TIME, KeptOut
@@ -63,7 +65,8 @@ from thalweg.spark.watermarks import Watermarks
 
 _NOTES = "notes.json"
 
-PHASES = ("decode", "probe", "complete", "emit", "log", "adapt", "rebuild")
+_REFUSALS = 10
+"""Of commands, that are remembered: who sent one may look for it later than after the next batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +158,8 @@ class Resident:
         self._history = History(spec.query.aliases)
         self._chunks = Chunks(spec.query)
         self._marks = Watermarks(spec.lateness, spec.idle_timeout)
+        self._intake = Intake.of(len(spec.lateness))
+        self._refused: list[str] = []
         self._ended = False
         self._rebuilds = 0
         self._seconds = dict.fromkeys(PHASES, 0.0)
@@ -271,6 +276,8 @@ class Resident:
         self._is_held = known["held"]
         self._history.restore(known["history"])
         self._marks.restore(known["marks"], compared.places)
+        self._intake = Intake.from_json(known["intake"], compared.places)
+        self._refused = list(known["refused"])
         self._chunks.restore(known["chunks"])
         return compared
 
@@ -428,13 +435,17 @@ class Resident:
         """Take a batch; what it leads to is to be committed together with what was put into the log."""
         clock = _Clock(self._seconds)
         with clock("decode"):
-            tables, late, kept_out = self._decode(arriving)
-            kept_out += self._sort_out(arriving.rejected, late)
+            taken = Intake.of(len(self.spec.lateness))
+            tables, kept_out = self._decode(arriving, taken)
+            kept_out += self._sort_out(arriving, taken)
+            self._intake.add(taken)
+            self._warn(taken)
         if self._bucket is None:
             relations = self._relations()
             self._choose_plan({**tables, **relations})
             self._begin_with(relations)
         refused = self._obey_all(arriving)
+        self._refused = [*self._refused, *refused][-_REFUSALS:]
         now = max((moment for _, _, moment in arriving.news), default=0) or None
         if arriving.starts:
             self._marks.wake()
@@ -464,11 +475,15 @@ class Resident:
             self._chunks.tidy(self.bucket, watermark, log)
         self._batch += 1
         metrics = {
-            "tuples": {s: table.num_rows for s, table in tables.items()},
+            "tuples": {self._alias(s): table.num_rows for s, table in tables.items()},
             "results": sum(table.num_rows for table in answers),
-            "late": late,
-            "bad": arriving.bad,
+            "late": self._by_alias(taken.late),
+            "bad": self._by_alias(taken.bad),
+            "rows_so_far": self._by_alias(self._intake.rows),
+            "late_so_far": self._by_alias(self._intake.late),
+            "bad_so_far": self._by_alias(self._intake.bad),
             "refused": refused,
+            "latest_refused": self._refused,
             "ended": self._ended,
             "decisions": decisions,
         }
@@ -489,45 +504,68 @@ class Resident:
             self._begin_period(controller.decisions[-1].reason, self.bucket.work.tuples - before)
         return [decision.to_json() for decision in controller.decisions[known:]]
 
-    def _decode(self, arriving: Arriving) -> tuple[dict[int, pa.Table], dict[int, int], list[KeptOut]]:
-        """The rows that came in time, by stream; how many were late, and those rows if they are wanted."""
+    def _alias(self, stream: int) -> str:
+        return self.spec.query.aliases[stream]
+
+    def _by_alias(self, counts: Sequence[int]) -> dict[str, int]:
+        return {self._alias(stream): count for stream, count in enumerate(counts) if count}
+
+    def _decode(self, arriving: Arriving, taken: Intake) -> tuple[dict[int, pa.Table], list[KeptOut]]:
+        """The rows that came in time, by stream, and those that were late if they are wanted; counts them.
+
+        A row that is copied to several buckets is counted by the first.
+        """
         parts: dict[int, list[pa.Table]] = {}
         for stream, body in arriving.bodies:
             parts.setdefault(stream, []).append(unblob(body))
         tables: dict[int, pa.Table] = {}
-        late: dict[int, int] = {}
         kept_out: list[KeptOut] = []
         watermark = self._watermark
         for stream in sorted(parts):
             table = pa.concat_tables(parts[stream])
             in_time = self._times(stream, table) >= watermark
+            counts = self.spec.partitioning.is_first_copy(stream, self._number)
+            if counts:
+                taken.rows[stream] += table.num_rows
             if not in_time.all():
-                counts = self.spec.partitioning.is_first_copy(stream, self._number)
                 if counts:
-                    late[stream] = int((~in_time).sum())
+                    taken.late[stream] += int((~in_time).sum())
                 if counts and self.spec.late_directory is not None:
                     kept_out.append((stream, LATE, blob(table.filter(pa.array(~in_time)))))
                 table = table.filter(pa.array(in_time))
             if table.num_rows:
                 tables[stream] = table.drop_columns(list(self.spec.shown[stream])) if self.spec.shown else table
-        return tables, late, kept_out
+        return tables, kept_out
 
-    def _sort_out(self, rejected: Sequence[tuple[int, bytes]], late: dict[int, int]) -> list[KeptOut]:
-        """Count the late ones among the rows that can join nothing; those to keep, if they are wanted."""
+    def _sort_out(self, arriving: Arriving, taken: Intake) -> list[KeptOut]:
+        """Count the rows that can join nothing; those to keep, if they are wanted."""
         kept_out: list[KeptOut] = []
-        for stream, body in rejected:
+        for stream, bad in arriving.bad.items():
+            taken.rows[stream] += bad
+            taken.bad[stream] += bad
+        for stream, body in arriving.rejected:
             table = unblob(body)
             times = packed_times(self.spec.query.streams[stream], table)
             has_time = usable(times)
             if has_time is not None:
                 kept_out.append((stream, NO_TIME, blob(table.filter(pc.invert(has_time)))))
                 table, times = table.filter(has_time), times.filter(has_time)
+            taken.rows[stream] += len(times)
             is_late = pc.less(times, self._watermark)
             if count := pc.sum(is_late).as_py():
-                late[stream] = late.get(stream, 0) + count
+                taken.late[stream] += count
                 if self.spec.late_directory is not None:
                     kept_out.append((stream, LATE, blob(table.filter(is_late))))
         return kept_out
+
+    def _warn(self, taken: Intake) -> None:
+        """Say in the log, once, of which streams many rows are late."""
+        for stream, late in enumerate(self._intake.late):
+            if taken.late[stream] and is_large(late, self._intake.rows[stream]):
+                tell_once(
+                    f"query '{self.spec.query.name}': many rows of stream '{self._alias(stream)}' are late and kept "
+                    f"out (late_so_far in the metrics says how many). {late_causes(ended=self._ended)}"
+                )
 
     def _obey_all(self, arriving: Arriving) -> list[str]:
         """Do what the commands of a batch say; which of them were refused, and why."""
@@ -596,6 +634,8 @@ class Resident:
             "history": self._history.lasting_json(),
             "chunks": self._chunks.to_json(),
             "marks": self._marks.to_json(),
+            "intake": self._intake.to_json(),
+            "refused": self._refused,
             "ended": self._ended,
         }
         self.token = hashlib.sha256((self.token + json.dumps(content)).encode()).hexdigest()[:32]

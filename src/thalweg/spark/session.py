@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import atexit
 import os
+import shlex
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark import SparkContext
@@ -19,6 +22,7 @@ from thalweg.spark.java import use_java
 
 Setting = str | int | float | bool
 
+_CHATTY = "pyspark.sql.streaming.transform_with_state_driver_worker"
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
 
@@ -36,12 +40,42 @@ def local_session(cores: int | None = None, **conf: Setting) -> SparkSession:
     if (running := _running()) is not None:
         return running
     use_java()
-    # Left to itself, Spark runs workers with whatever python3 is first on the path.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     scratch = Path(tempfile.mkdtemp(prefix="thalweg-spark-"))
     atexit.register(_leave, scratch)
     settings: dict[str, Setting | None] = {**_settings(cores, scratch), **conf}
-    return SparkSession.builder.config(map=settings).getOrCreate()
+    # Left to itself, Spark runs workers with whatever python3 is first on the path.
+    python = os.environ.get("PYSPARK_PYTHON", sys.executable)
+    if str(settings["spark.master"]).startswith("local"):
+        python = _quiet_python(python, scratch)
+    with _environment("PYSPARK_PYTHON", python):
+        return SparkSession.builder.config(map=settings).getOrCreate()
+
+
+def _quiet_python(python: str, scratch: Path) -> str:
+    """A command that runs ``python``, without what Spark's worker for stateful operators prints while it starts.
+
+    That is a page for every query, which Spark copies to the error output. Errors are not in it.
+    """
+    command = scratch / "bin" / "python"
+    command.parent.mkdir()
+    run = f'exec {shlex.quote(python)} "$@"'
+    command.write_text(f'#!/bin/sh\n[ "$2" = {_CHATTY} ] && {run} >/dev/null\n{run}\n')
+    command.chmod(0o700)
+    return str(command)
+
+
+@contextmanager
+def _environment(name: str, value: str) -> Iterator[None]:
+    """A variable of the environment that is another for a while."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
 
 
 def _running() -> SparkSession | None:

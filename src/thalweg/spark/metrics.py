@@ -1,0 +1,134 @@
+"""What the batches of a query did: the reports of its buckets, out of Spark's progress, and added up.
+
+Buckets report as JSON texts, in which times are microseconds since 1970. What is handed to a program has timestamps.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from thalweg.engine.instants import NEVER
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.listener import StreamingQueryProgress
+
+Metrics = dict[str, Any]
+
+OBSERVED = "buckets"
+"""The observed metric with the reports of every bucket."""
+
+PHASES = ("decode", "probe", "complete", "emit", "log", "adapt", "rebuild")
+
+_BY_STREAM = ("tuples", "late", "bad", "rows_so_far", "late_so_far", "bad_so_far")
+"""By alias; a stream that is not there has none."""
+_NUMBERS = (
+    "results",
+    "state_tuples",
+    "state_entries",
+    "state_bytes",
+    "chunks",
+    "probes",
+    "completions",
+    "rebuilds",
+    "plan_changes",
+)
+_TEXTS = ("refused", "latest_refused")
+"""All buckets are sent the same commands."""
+
+
+class Counts(dict[str, Any]):
+    """Numbers by name, none of which is missing."""
+
+    def __missing__(self, name: str) -> int:
+        return 0
+
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+def metrics_of(progress: StreamingQueryProgress | None) -> Metrics:
+    """What a batch did: totals, and the same for each bucket; zeros where a progress tells of none."""
+    metrics = add_up(_reports(progress))
+    metrics["batch"] = progress.batchId if progress is not None and metrics["buckets"] else None
+    return metrics
+
+
+def is_of_batch(progress: StreamingQueryProgress) -> bool:
+    """Whether a progress tells of a batch; Spark makes others while nothing comes in."""
+    return any(OBSERVED in row and row[OBSERVED] for row in (progress.observedMetrics or {}).values())
+
+
+def _reports(progress: StreamingQueryProgress | None) -> list[Metrics]:
+    observed = (progress.observedMetrics or {}) if progress is not None else {}
+    texts = (text for row in observed.values() if OBSERVED in row for text in row[OBSERVED])
+    return sorted(map(json.loads, texts), key=lambda report: int(report["bucket"]))
+
+
+def add_up(reports: Sequence[Mapping[str, Any]]) -> Metrics:
+    """The totals of the reports of buckets, with each of them."""
+    total: Metrics = {name: sum(report[name] for report in reports) for name in _NUMBERS}
+    for name in _BY_STREAM:
+        total[name] = _sum(report[name] for report in reports)
+    for name in _TEXTS:
+        total[name] = list(dict.fromkeys(text for report in reports for text in report[name]))
+    total["seconds"] = dict.fromkeys(PHASES, 0.0) | _sum(report["seconds"] for report in reports)
+    if any("savings" in report for report in reports):
+        total["savings"] = dict(_sum(report["savings"] for report in reports if "savings" in report))
+    total["watermark"] = timestamp(min((report["watermark"] for report in reports), default=NEVER))
+    total["ended"] = bool(reports) and all(report["ended"] for report in reports)
+    total["plans"] = sorted({report["plan"] for report in reports if report["plan"]})
+    total["buckets"] = [_with_timestamps(report) for report in reports]
+    return total
+
+
+def _sum(counts: Iterable[Mapping[str, Any]]) -> Counts:
+    total = Counts()
+    for each in counts:
+        for name, number in each.items():
+            total[name] += number
+    return total
+
+
+def _with_timestamps(report: Mapping[str, Any]) -> Metrics:
+    history = [{**period, "time": timestamp(period["time"])} for period in report["history"]]
+    counts = {name: Counts(report[name]) for name in _BY_STREAM}
+    return {**report, **counts, "watermark": timestamp(report["watermark"]), "history": history}
+
+
+def timestamp(microseconds: int | None) -> dt.datetime | None:
+    """A point in event time; None before time has begun. Beyond the years 1 to 9999 it is the end of these.
+
+    >>> timestamp(1_714_564_800_250_000)
+    datetime.datetime(2024, 5, 1, 12, 0, 0, 250000, tzinfo=datetime.timezone.utc)
+    >>> timestamp(None), timestamp(NEVER), timestamp(1 << 60).year
+    (None, None, 9999)
+    """
+    if microseconds is None or microseconds <= NEVER:
+        return None
+    try:
+        return _EPOCH + dt.timedelta(microseconds=microseconds)
+    except OverflowError:
+        end = dt.datetime.max if microseconds > 0 else dt.datetime.min
+        return end.replace(tzinfo=dt.UTC)
+
+
+def measured_text(metrics: Mapping[str, Any]) -> list[str]:
+    """What a running query has measured, for a person: instead of what was assumed of it before."""
+    rows = ", ".join(f"{alias} {count:,}" for alias, count in metrics["rows_so_far"].items()) or "none"
+    late = sum(metrics["late_so_far"].values())
+    lines = [
+        f"measured: by the query that runs, after batch {metrics['batch']:,}.",
+        f"  rows so far: {rows}" + (f" ({late:,} of them late)" if late else ""),
+        f"  windows hold {metrics['state_tuples']:,} tuples, kept states {metrics['state_entries']:,} entries",
+        f"  plans that run: {' | '.join(metrics['plans']) or 'none'}",
+    ]
+    for bucket in metrics["buckets"]:
+        for decision in bucket["latest_decisions"][-1:]:
+            predicted, observed = (decision[f"{name}_before"] for name in ("predicted", "observed"))
+            if predicted and observed:
+                costs = f"a tuple costs {observed:,.0f} ns, predicted {predicted:,.0f} ns"
+                lines.append(f"  bucket {bucket['bucket']}: {costs} ({decision['action']}: {decision['reason']})")
+    return lines
