@@ -3,8 +3,11 @@
 Spark SQL is the expression engine. So for a join, the keys, the operands of theta predicates and the
 selections are columns that Spark computes before its rows are packed, and the residual predicates and
 the SELECT list are a filter and a projection over what the operator emits. Inside is left a query whose every
-expression is a column. (Running aggregates and ``EXCEPT`` need the joined row inside; their expressions are
-evaluated there.)
+expression is a column.
+
+Running aggregates and ``EXCEPT`` need the joined row inside: residual predicates, group keys and arguments of
+aggregates are evaluated there, as in process. Those of one stream that cannot be are columns that Spark computes
+before, too. HAVING and the SELECT list are Spark's in all queries.
 """
 
 from __future__ import annotations
@@ -16,13 +19,19 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from thalweg.cql.query import AttributeClass, Operand, Projection, Query, RangeWindow, StreamRef
+from thalweg.cql import render
+from thalweg.cql.in_process import Translator, typed_value
+from thalweg.cql.query import AttributeClass, Operand, Projection, Query, RangeWindow, RowsWindow, StreamRef, Window
+from thalweg.cql.typed import NoTypeError, NotInProcessError, Typed
 from thalweg.engine.expressions import ColumnKey, columns_of, physical_names, plain_column
-from thalweg.engine.results import TIME
+from thalweg.engine.results import TIME, engine_columns
+from thalweg.errors import UnsupportedError
 from thalweg.spark.carriage import Carried, Kept, carriage, narrowed
 
 Columns = dict[str, exp.Expression]
 """Columns to compute from a stream, by name."""
+_SELECTION, _PARTITION = "__s", "__p"
+"""The names of computed columns that every row needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +45,7 @@ class Division:
         computed: for each stream, the columns of its rows that are not columns of the source.
         filters: for each stream, the condition, computed by Spark, without which a row can join nothing.
         gathered: the columns that the operator emits, by name: the column that each one is.
-        where, select: what Spark computes from those; no ``select``: they are the answer as they come.
+        where, select: what Spark computes from those.
 
     """
 
@@ -53,25 +62,54 @@ class Division:
 def divide(query: Query, keep: Mapping[str, Kept] | None = None) -> Division:
     """Divide a bound query; ``keep`` names, for each stream, the columns that are carried besides those it reads."""
     if query.kind == "difference" or query.aggregation is not None:
-        carried = carriage(query, keep)
-        nothing: tuple[Columns, ...] = tuple({} for _ in query.streams)
-        filters = tuple(None for _ in query.streams)
-        return Division(query, narrowed(query, carried), carried, nothing, filters, {}, (), ())
+        return _divide_lasting(query, keep)
     return _divide_join(query, keep)
 
 
-def _divide_join(query: Query, keep: Mapping[str, Kept] | None) -> Division:
-    computed: tuple[Columns, ...] = tuple({} for _ in query.streams)
-    types: list[dict[str, pa.DataType]] = [{} for _ in query.streams]
+def is_guarded(name: str) -> bool:
+    """Whether a computed column is needed of selected rows alone: all are but selections and partitions."""
+    return not name.startswith((_SELECTION, _PARTITION))
 
-    def column(stream: int, expression: exp.Expression, name: str, kind: pa.DataType) -> exp.Expression:
+
+class _Below:
+    """The columns that Spark computes of the rows of each stream."""
+
+    def __init__(self, query: Query) -> None:
+        self._query = query
+        self.computed: tuple[Columns, ...] = tuple({} for _ in query.streams)
+        self.types: list[dict[str, pa.DataType]] = [{} for _ in query.streams]
+
+    def column(self, stream: int, expression: exp.Expression, name: str, kind: pa.DataType) -> exp.Expression:
         """The column that holds an expression: the source's own, or one that Spark computes."""
         if plain_column(expression) is not None:
             return expression
-        computed[stream][name] = expression
-        types[stream][name] = kind
-        return exp.column(name, query.streams[stream].alias, quoted=True)
+        self.computed[stream][name] = expression
+        self.types[stream][name] = kind
+        return exp.column(name, self._query.streams[stream].alias, quoted=True)
 
+    def if_needed(self, expression: exp.Expression, name: str, kind: pa.DataType | None) -> exp.Expression:
+        """The expression itself if it can be computed in process, else a column that Spark computes."""
+        try:
+            Translator(self._typed).translate(expression)
+        except (NoTypeError, NotInProcessError) as error:
+            aliases = {alias for alias, _ in columns_of([expression])}
+            if len(aliases) != 1:
+                what = f"'{render(expression)}' reads several streams and stands below an aggregate or in EXCEPT"
+                raise UnsupportedError(f"{what}, where it is computed without Spark: {error} not computed so") from error
+            stream = self._query.aliases.index(aliases.pop())
+            return self.column(stream, expression, name, pa.string() if kind is None else kind)
+        return expression
+
+    def _typed(self, node: exp.Column) -> Typed:
+        if not node.table:
+            return typed_value("NULL", pa.timestamp("us"))
+        ref = self._query.streams[self._query.aliases.index(node.table)]
+        return typed_value("NULL", ref.schema.field(node.name).type)
+
+
+def _divide_join(query: Query, keep: Mapping[str, Kept] | None) -> Division:
+    below = _Below(query)
+    computed, types, column = below.computed, below.types, below.column
     classes = tuple(
         AttributeClass(
             {s: column(s, member, f"__k{c}", attribute.type) for s, member in attribute.members.items()},
@@ -101,8 +139,8 @@ def _divide_join(query: Query, keep: Mapping[str, Kept] | None) -> Division:
         else:
             filters.append(None)
             if selection is not None:  # it still counts in the window
-                selection = column(s, selection, "__s", pa.bool_())
-        refs.append(replace(ref, selection=selection))
+                selection = column(s, selection, _SELECTION, pa.bool_())
+        refs.append(replace(ref, selection=selection, window=_window(below, s, ref.window)))
     # Results that nothing is read of are gathered by their times: rows without columns could not be counted.
     read = columns_of([*(p.expression for p in query.select), *query.residual]) or [TIME]
     names = physical_names(query) | {TIME: "__time"}
@@ -118,6 +156,91 @@ def _divide_join(query: Query, keep: Mapping[str, Kept] | None) -> Division:
     inside = _with_columns(narrowed(inside, carried), types)
     gathered = {names[key]: key for key in read}
     return Division(query, inside, carried, computed, tuple(filters), gathered, query.residual, query.select)
+
+
+def _window(below: _Below, stream: int, window: Window) -> Window:
+    """A window whose partitions can be told inside."""
+    if not isinstance(window, RowsWindow):
+        return window
+    keys = (below.if_needed(key, f"{_PARTITION}{stream}_{i}", pa.string()) for i, key in enumerate(window.partition_by))
+    return replace(window, partition_by=tuple(keys))
+
+
+def _divide_lasting(query: Query, keep: Mapping[str, Kept] | None) -> Division:
+    """Aggregates and EXCEPT: the SELECT list and HAVING are computed above, what they are made of inside."""
+    below = _Below(query)
+    aggregation = query.aggregation
+    having: tuple[exp.Expression, ...] = ()
+    if aggregation is not None:
+        having = () if aggregation.having is None else (aggregation.having,)
+        keys = (
+            replace(key, expression=below.if_needed(key.expression, f"__g{i}", key.type))
+            for i, key in enumerate(aggregation.keys)
+        )
+        calls = (
+            call
+            if call.argument is None
+            else replace(call, argument=below.if_needed(call.argument, f"__x{i}", call.argument_type))
+            for i, call in enumerate(aggregation.calls)
+        )
+        aggregation = replace(aggregation, keys=tuple(keys), calls=tuple(calls), having=None)
+    classes = tuple(
+        replace(
+            attribute,
+            members={s: below.if_needed(m, f"__k{c}", attribute.type) for s, m in attribute.members.items()},
+        )
+        for c, attribute in enumerate(query.classes)
+    )
+    thetas = tuple(
+        replace(
+            theta,
+            left=replace(theta.left, expression=below.if_needed(theta.left.expression, f"__h{i}l", theta.type)),
+            right=replace(theta.right, expression=below.if_needed(theta.right.expression, f"__h{i}r", theta.type)),
+        )
+        for i, theta in enumerate(query.thetas)
+    )
+    refs = tuple(
+        replace(
+            ref,
+            selection=None if ref.selection is None else below.if_needed(ref.selection, _SELECTION, pa.bool_()),
+            window=_window(below, s, ref.window),
+        )
+        for s, ref in enumerate(query.streams)
+    )
+    residual = tuple(below.if_needed(each, f"__r{i}", pa.bool_()) for i, each in enumerate(query.residual))
+    read = columns_of([*(p.expression for p in query.select), *having]) or [TIME]
+    names = physical_names(query) | engine_columns(query)
+    kinds = _engine_types(query)
+    gathered = tuple(
+        Projection(names[key], exp.column(key[1], quoted=True), kinds[key[1]])
+        if not key[0]
+        else _gather(key, names[key], query.streams)
+        for key in read
+    )
+    inside = replace(
+        query,
+        streams=refs,
+        classes=classes,
+        thetas=thetas,
+        residual=residual,
+        aggregation=aggregation,
+        select=gathered,
+    )
+    carried = carriage(inside, keep)
+    inside = _with_columns(narrowed(inside, carried), below.types)
+    filters = tuple(None for _ in query.streams)
+    return Division(
+        query, inside, carried, below.computed, filters, {names[key]: key for key in read}, having, query.select
+    )
+
+
+def _engine_types(query: Query) -> dict[str, pa.DataType]:
+    """The types of the columns that are the engine's own."""
+    types = {TIME[1]: pa.timestamp("us")}
+    if query.aggregation is not None:
+        types |= {f"__k{i}": key.type for i, key in enumerate(query.aggregation.keys)}
+        types |= {f"__a{i}": call.type for i, call in enumerate(query.aggregation.calls)}
+    return types
 
 
 def _with_columns(query: Query, types: Sequence[Mapping[str, pa.DataType]]) -> Query:
