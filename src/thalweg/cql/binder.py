@@ -22,7 +22,6 @@ from thalweg.cql.stream_refs import stream_refs
 from thalweg.cql.windows import frame, written_windows
 from thalweg.errors import BindError, ParseError
 
-
 Typing = Callable[[SourceText, Sequence[NamedStream]], Types]
 """What finds the types of a query's expressions, given its text and streams."""
 

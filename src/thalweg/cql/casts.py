@@ -12,8 +12,8 @@ from thalweg.cql.operators import instant
 from thalweg.cql.typed import (
     LENGTH,
     TIMESTAMP,
-    NoTypeError,
     NotInProcessError,
+    NoTypeError,
     Typed,
     cast_sql,
     coerce,

@@ -7,7 +7,7 @@ import pyarrow as pa
 from thalweg.cql.casts import cast
 from thalweg.cql.number_functions import MANY, Builder, arguments
 from thalweg.cql.operators import compare
-from thalweg.cql.typed import TIMESTAMP, NoTypeError, NotInProcessError, Typed, coerce, widest
+from thalweg.cql.typed import TIMESTAMP, NotInProcessError, NoTypeError, Typed, coerce, widest
 
 
 def condition(item: Typed) -> str:

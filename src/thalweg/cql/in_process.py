@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from decimal import Decimal
+from typing import cast as cast_node
 
 import pyarrow as pa
 from sqlglot import exp
@@ -23,8 +24,8 @@ from thalweg.cql.time_functions import TIMES
 from thalweg.cql.typed import (
     LENGTH,
     MONTHS,
-    NoTypeError,
     NotInProcessError,
+    NoTypeError,
     Typed,
     cast_sql,
     coerce,
@@ -108,8 +109,7 @@ class Translator:
         return self.translate(node.this), self.translate(node.expression)
 
     def _of_column(self, node: exp.Expr) -> Typed:
-        assert isinstance(node, exp.Column)
-        return self._column(node)
+        return self._column(cast_node("exp.Column", node))
 
     def _paren(self, node: exp.Expr) -> Typed:
         return self.translate(node.this)

@@ -10,8 +10,8 @@ import pyarrow as pa
 from thalweg.cql import decimals, operators
 from thalweg.cql.typed import (
     LENGTH,
-    NoTypeError,
     NotInProcessError,
+    NoTypeError,
     Typed,
     cast_sql,
     coerce,
@@ -103,7 +103,9 @@ def _round(items: list[Typed]) -> Typed:
     # As Spark: half away from zero, of the shortest decimal text of the number.
     rounded = f"CAST(CAST({item.sql} AS VARCHAR) AS DECIMAL(38, {digits}))"
     large = f"NOT isfinite({number}) OR abs({number}) >= 1e18"
-    return Typed(f"(CASE WHEN {large} THEN {item.sql} ELSE CAST(CAST({rounded} AS VARCHAR) AS {kind_name(kind)}) END)", kind)
+    return Typed(
+        f"(CASE WHEN {large} THEN {item.sql} ELSE CAST(CAST({rounded} AS VARCHAR) AS {kind_name(kind)}) END)", kind
+    )
 
 
 def kind_name(kind: pa.DataType) -> str:
@@ -121,7 +123,9 @@ def _logarithm(items: list[Typed]) -> Typed:
 def _power(items: list[Typed]) -> Typed:
     base, exponent = double(items[0]), double(items[1])
     not_a_number = f"isnan({exponent}) OR (abs({base}) = 1 AND isinf({exponent}))"
-    return Typed(f"(CASE WHEN {not_a_number} THEN CAST('NaN' AS DOUBLE) ELSE pow({base}, {exponent}) END)", pa.float64())
+    return Typed(
+        f"(CASE WHEN {not_a_number} THEN CAST('NaN' AS DOUBLE) ELSE pow({base}, {exponent}) END)", pa.float64()
+    )
 
 
 def _factorial(items: list[Typed]) -> Typed:
@@ -170,7 +174,8 @@ NUMBERS: dict[str, Builder] = {
     "floor": _rounded_to_whole("floor"),
     "round": arguments(1, 2, _round),
     **dict.fromkeys(
-        ("sign", "signum"), _of_double("CASE WHEN isnan({x}) OR {x} = 0 THEN {x} WHEN {x} > 0 THEN 1.0 ELSE -1.0 END")
+        ("sign", "signum"),
+        _of_double("CASE WHEN isnan({x}) OR {x} = 0 THEN {x} WHEN {x} > 0 THEN 1.0 WHEN {x} < 0 THEN -1.0 END"),
     ),
     "sqrt": _of_double("sqrt({x})"),
     "cbrt": _of_double("cbrt({x})"),

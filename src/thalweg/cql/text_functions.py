@@ -11,10 +11,12 @@ import pyarrow as pa
 from thalweg.cql.casts import to_text
 from thalweg.cql.number_functions import MANY, Builder, arguments, integer
 from thalweg.cql.regexes import matching
-from thalweg.cql.typed import NoTypeError, NotInProcessError, Typed, failing, text_sql
+from thalweg.cql.typed import NotInProcessError, NoTypeError, Typed, failing, text_sql
 from thalweg.cql.types import describe
 
-_FULL_UPPER = r"[\x{df}\x{149}\x{1f0}\x{390}\x{3b0}\x{587}\x{1e96}-\x{1e9a}\x{1f50}-\x{1f57}\x{1f80}-\x{1fff}\x{fb00}-\x{fb17}]"
+_FULL_UPPER = (
+    r"[\x{df}\x{149}\x{1f0}\x{390}\x{3b0}\x{587}\x{1e96}-\x{1e9a}\x{1f50}-\x{1f57}\x{1f80}-\x{1fff}\x{fb00}-\x{fb17}]"
+)
 """Characters whose capitals are several."""
 _FULL_LOWER = r"[\x{130}\x{3a3}]"
 """Characters whose small letter depends on their neighbours."""
@@ -38,7 +40,9 @@ def _plain(function: str, value: str, otherwise: str) -> str:
 def _case(function: str, refused: str) -> Builder:
     def build(items: list[Typed]) -> Typed:
         value = text(items[0])
-        message = f"{function.upper()} of a character that becomes several, or depends on others, is not computed in process"
+        message = (
+            f"{function.upper()} of a character that becomes several, or depends on others, is not computed in process"
+        )
         return Typed(failing(f"regexp_matches({value}, '{refused}')", message, f"{function}({value})"), pa.string())
 
     return arguments(1, 1, build)
@@ -86,18 +90,16 @@ def _padded(function: str) -> Builder:
 
 def _end(function: str) -> Builder:
     def build(items: list[Typed]) -> Typed:
-        return Typed(f"{function}({text(items[0])}, greatest(CAST(0 AS INTEGER) + {integer(items[1])}, 0))", pa.string())
-
-    def guarded(items: list[Typed]) -> Typed:
         value, length = text(items[0]), integer(items[1])
-        return Typed(f"(CASE WHEN {length} <= 0 AND {value} IS NOT NULL THEN '' ELSE {build(items).sql} END)", pa.string())
+        return Typed(f"{function}({value}, CASE WHEN {length} < 0 THEN 0 ELSE {length} END)", pa.string())
 
-    return arguments(2, 2, guarded)
+    return arguments(2, 2, build)
 
 
 def _substring(items: list[Typed]) -> Typed:
     value, position = text(items[0]), f"CAST({integer(items[1])} AS BIGINT)"
-    start = f"(CASE WHEN {position} > 0 THEN {position} - 1 WHEN {position} < 0 THEN length({value}) + {position} ELSE 0 END)"
+    backwards = f"WHEN {position} < 0 THEN length({value}) + {position}"
+    start = f"(CASE WHEN {position} > 0 THEN {position} - 1 {backwards} ELSE 0 END)"
     end = f"({start} + {integer(items[2])})" if len(items) == 3 else f"length({value})"
     first = f"greatest({start}, 0)"
     known = f"{value} IS NULL OR {position} IS NULL OR {end} IS NULL"
@@ -107,8 +109,12 @@ def _substring(items: list[Typed]) -> Typed:
 
 def _split_part(items: list[Typed]) -> Typed:
     value, delimiter, number = text(items[0]), text(items[1]), integer(items[2])
-    part = failing(f"{number} = 0", "SPLIT_PART counts from 1, or from -1 backwards", f"split_part({value}, {delimiter}, {number})")
-    return Typed(failing(f"{delimiter} = ''", "SPLIT_PART by an empty text is not computed in process", part), pa.string())
+    part = failing(
+        f"{number} = 0", "SPLIT_PART counts from 1, or from -1 backwards", f"split_part({value}, {delimiter}, {number})"
+    )
+    return Typed(
+        failing(f"{delimiter} = ''", "SPLIT_PART by an empty text is not computed in process", part), pa.string()
+    )
 
 
 def _concat(items: list[Typed]) -> Typed:
@@ -179,9 +185,8 @@ def _locate(items: list[Typed]) -> Typed:
     found = f"instr(substring({value}, {position}), {sought})"
     empty = failing(f"{sought} = ''", "LOCATE of an empty text behind a position is not computed in process", found)
     placed = f"CASE WHEN {empty} = 0 THEN 0 ELSE {found} + {position} - 1 END"
-    nowhere = f"{position} IS NULL OR {position} < 1"
-    known = f"{value} IS NULL OR {sought} IS NULL"
-    return Typed(f"CAST(CASE WHEN {position} IS NULL THEN 0 WHEN {known} THEN NULL WHEN {nowhere} THEN 0 ELSE {placed} END AS INTEGER)", pa.int32())
+    nothing = f"WHEN {position} IS NULL THEN 0 WHEN {value} IS NULL OR {sought} IS NULL THEN NULL"
+    return Typed(f"CAST(CASE {nothing} WHEN {position} < 1 THEN 0 ELSE {placed} END AS INTEGER)", pa.int32())
 
 
 def _test(function: str) -> Builder:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from thalweg.cql.casts import cast, seconds
 from thalweg.cql.number_functions import Builder, arguments, integer
 from thalweg.cql.operators import instant
-from thalweg.cql.typed import TIMESTAMP, NoTypeError, NotInProcessError, Typed, failing, is_time, text_sql
+from thalweg.cql.typed import TIMESTAMP, NotInProcessError, NoTypeError, Typed, failing, is_time, text_sql
 from thalweg.cql.types import describe
 
 _UNITS = {

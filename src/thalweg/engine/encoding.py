@@ -27,6 +27,7 @@ from thalweg.errors import InputError
 
 Booleans = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
+
 def microseconds(column: pa.ChunkedArray | pa.Array, where: str) -> tuple[Int64s, Booleans]:
     """Event times as microseconds, and which rows have one.
 

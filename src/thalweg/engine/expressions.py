@@ -16,7 +16,7 @@ from thalweg.calculator import calculator
 from thalweg.cql import render
 from thalweg.cql.in_process import FUNCTIONS, Translator, typed_value
 from thalweg.cql.query import Query
-from thalweg.cql.typed import NoTypeError, NotInProcessError, Typed
+from thalweg.cql.typed import NotInProcessError, NoTypeError, Typed
 from thalweg.errors import InputError, UnsupportedError
 
 ColumnKey = tuple[str, str]

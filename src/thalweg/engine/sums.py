@@ -112,7 +112,9 @@ class IntegerSum(CountValues):
             total = _integer(words[i], beyond[i])
             whole = (abs(total) * 2 * finer // int(divisors[i]) + 1) // 2
             if whole > _LARGEST_DECIMAL:
-                raise ThalwegError(f"{self} overflows: it does not fit in {self.call.type}. Cast its argument to DOUBLE.")
+                raise ThalwegError(
+                    f"{self} overflows: it does not fit in {self.call.type}. Cast its argument to DOUBLE."
+                )
             signed = -whole if total < 0 else whole
             quotients[i] = np.array([signed & 2**64 - 1, signed >> 64 & 2**64 - 1], np.uint64).view(np.int64)
         return quotients

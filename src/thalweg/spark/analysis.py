@@ -42,7 +42,7 @@ class OnSpark(pa.ExtensionType):
         return self.name.encode()
 
     @classmethod
-    def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> OnSpark:  # noqa: ARG003
+    def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> OnSpark:
         return cls(serialized.decode())
 
     def __str__(self) -> str:
@@ -149,7 +149,9 @@ class SparkTypes(Types):
             if self._is_projection(frame):
                 return volatile(call, name, self._source)
             what = f"{name.upper()} is not a value of one row"
-            return UnsupportedError(what, self._source.of(call), "A query has the aggregates COUNT, SUM, MIN, MAX, AVG.")
+            return UnsupportedError(
+                what, self._source.of(call), "A query has the aggregates COUNT, SUM, MIN, MAX, AVG."
+            )
         what = f"'{shorten(render(expression))}' is not a value of one row"
         return UnsupportedError(what, self._source.of(expression))
 
@@ -162,8 +164,8 @@ class SparkTypes(Types):
 
 def _empty(spark: SparkSession, schema: StructType) -> DataFrame:
     """No rows of a schema; unlike ``createDataFrame`` this leaves the caller's session the active one."""
-    session, jvm = spark._jsparkSession, spark._jvm
-    assert jvm is not None
+    session: Any = spark._jsparkSession
+    jvm: Any = spark._jvm
     rows = session.createDataFrame(jvm.java.util.ArrayList(), session.parseDataType(schema.json()))
     return DataFrame(rows, spark)
 

@@ -22,7 +22,7 @@ from sqlglot import exp
 from thalweg.cql import render
 from thalweg.cql.in_process import Translator, typed_value
 from thalweg.cql.query import AttributeClass, Operand, Projection, Query, RangeWindow, RowsWindow, StreamRef, Window
-from thalweg.cql.typed import NoTypeError, NotInProcessError, Typed
+from thalweg.cql.typed import NotInProcessError, NoTypeError, Typed
 from thalweg.engine.expressions import ColumnKey, columns_of, physical_names, plain_column
 from thalweg.engine.results import TIME, engine_columns
 from thalweg.errors import UnsupportedError
@@ -95,7 +95,9 @@ class _Below:
             aliases = {alias for alias, _ in columns_of([expression])}
             if len(aliases) != 1:
                 what = f"'{render(expression)}' reads several streams and stands below an aggregate or in EXCEPT"
-                raise UnsupportedError(f"{what}, where it is computed without Spark: {error} not computed so") from error
+                raise UnsupportedError(
+                    f"{what}, where it is computed without Spark: {error} not computed so"
+                ) from error
             stream = self._query.aliases.index(aliases.pop())
             return self.column(stream, expression, name, pa.string() if kind is None else kind)
         return expression
