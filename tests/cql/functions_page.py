@@ -23,9 +23,11 @@ one row: these functions, all others of Spark, and functions of your own. Spark 
 
 In process (`thalweg.replay`, `thalweg replay`) the functions below are computed, with Spark's types and values. Other
 functions are refused by name. So is a call below that cannot be computed with Spark's value, for its types or for a
-row's value. An error names it. Types are: `t` TINYINT, `h` SMALLINT, `i` INT, `l` BIGINT, `f` FLOAT, `x` and `v` DOUBLE, `d`
-DECIMAL(10,2), `e` DECIMAL(5,3), `w` DECIMAL(38,18), `s` and `u` STRING, `b` BOOLEAN, `y` BINARY, `q` DATE, `z` TIMESTAMP, `m`
-TIMESTAMP_NTZ.
+row's value. An error names it.
+
+Arguments in the examples are columns: `t` TINYINT, `h` SMALLINT, `i` INT, `l` BIGINT, `f` FLOAT, `x` and `v` DOUBLE,
+`d` DECIMAL(10,2), `e` DECIMAL(5,3), `w` DECIMAL(38,18), `s` and `u` STRING, `b` BOOLEAN, `y` BINARY, `q` DATE,
+`z` TIMESTAMP, `m` TIMESTAMP_NTZ.
 
 """
 

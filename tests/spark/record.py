@@ -1,8 +1,12 @@
-"""Records what plain Spark SQL says to the table of expressions, and writes the page of functions: run this module."""
+"""Records what plain Spark SQL says to the table of expressions, and writes the page of functions: run this module.
+
+With ``--new``, only what was added to the table is asked.
+"""
 
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +14,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from tests.cql.conformance import ERROR, RECORDED, ROWS, Record, expressions, written
+from tests.cql.conformance import ERROR, RECORDED, ROWS, Record, expressions, recorded, written
 from tests.cql.functions_page import PAGE, page
 from thalweg.spark.session import local_session
 
@@ -45,18 +49,17 @@ def _value(expression: str, row: DataFrame) -> Any:
         return {ERROR: True}
 
 
-def record(path: Path = RECORDED) -> None:
-    spark = local_session(cores=2, **{"spark.master": "local[2]"})  # without a second try after an error
-    spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")  # to compile takes longer than to compute
-    spark.conf.set("spark.sql.codegen.wholeStage", "false")
-    frames = plain_rows(spark)
-    with path.open("w") as file:
-        for expression in expressions():
-            said = ask(expression, frames)
-            line = {"expression": said.expression, "type": said.kind, "values": said.values}
-            file.write(json.dumps(line) + "\n")
+def record(path: Path = RECORDED, *, anew: bool = True) -> None:
+    """Ask Spark about every expression, or (not ``anew``) about those that it was not asked about before."""
+    known = {} if anew else {each.expression: each for each in recorded()}
+    # Without a second try after an error, and without compiling what is computed once.
+    settings = {"spark.master": "local[2]", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+    frames = plain_rows(local_session(cores=2, **settings))
+    said = (known.get(expression) or ask(expression, frames) for expression in expressions())
+    lines = ({"expression": each.expression, "type": each.kind, "values": each.values} for each in said)
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
 if __name__ == "__main__":
-    record()
+    record(anew="--new" not in sys.argv)
     PAGE.write_text(page())

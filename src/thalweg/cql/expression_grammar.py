@@ -87,7 +87,7 @@ class ExpressionGrammar(SparkParser):
     ) -> exp.Expr | None:
         token = self._curr
         call = super()._parse_function_call(functions or _AGGREGATES, anonymous, optional_parens, any_token)
-        if type(call) in _ARGUMENTS:
+        if call is not None and type(call) in _ARGUMENTS:
             given = [call.args.get(name) for name in _ARGUMENTS[type(call)]]
             written = exp.Anonymous(this=token.text, expressions=[each for each in given if each is not None])
             written.meta.update(call.meta)

@@ -15,7 +15,7 @@ from thalweg.cql.expression_grammar import FUNCTION_MARK
 from thalweg.cql.in_process import FUNCTIONS as COMPUTED
 from thalweg.cql.in_process import SYNTAX
 from thalweg.cql.locations import SourceText
-from thalweg.errors import BindError, UnsupportedError
+from thalweg.errors import BindError, QueryError, UnsupportedError
 
 AGGREGATES = ("count", "sum", "min", "max", "avg")
 RESULT_TIME = "result_time"
@@ -116,7 +116,7 @@ def _check_kind(node: exp.Expr, name: str | None, source: SourceText, *, passes:
         raise UnsupportedError(f"{node.key.upper()} is not supported in an expression", source.of(node))
 
 
-def _unknown(node: exp.Expr, name: str, source: SourceText) -> BindError:
+def _unknown(node: exp.Expr, name: str, source: SourceText) -> QueryError:
     if name in ON_SPARK_ALONE:
         what = f"{name.upper()} is not computed in process"
         return UnsupportedError(what, source.of(node), "It works on Spark, in thalweg.App.")

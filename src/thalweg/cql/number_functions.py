@@ -158,6 +158,7 @@ def _two(build: Callable[[Typed, Typed], Typed]) -> Builder:
 
 
 _LN = "CASE WHEN {x} <= 0 THEN NULL ELSE ln({x}) END"
+_SIGN = "CASE WHEN isnan({x}) OR {x} = 0 THEN {x} WHEN {x} > 0 THEN 1.0 WHEN {x} < 0 THEN -1.0 END"
 _DEGREES, _RADIANS = Decimal("57.29577951308232"), Decimal("0.017453292519943295")
 ROUNDED = frozenset(
     {

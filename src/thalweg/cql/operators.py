@@ -164,11 +164,10 @@ def _numeric(left: Typed, right: Typed) -> pa.DataType:
 
 
 def _literal_kind(item: Typed, other: Typed) -> pa.DataType:
-    return decimals.of_literal(item.constant) if _is_literal_beside(item, other) else item.kind
-
-
-def _is_literal_beside(item: Typed, other: Typed) -> bool:
-    return isinstance(item.constant, int) and is_integer(item.kind) and is_decimal(other.kind)
+    """The type of an operand; a written whole number next to a decimal has as many digits as were written."""
+    if isinstance(item.constant, int) and is_integer(item.kind) and is_decimal(other.kind):
+        return decimals.of_literal(item.constant)
+    return item.kind
 
 
 def _decimal(item: Typed) -> Typed:

@@ -104,7 +104,9 @@ def _date_format(items: list[Typed]) -> Typed:
 
 def _since(unit: int) -> Builder:
     def build(items: list[Typed]) -> Typed:
-        time = _time(items[0])
+        [time] = items
+        if not is_time(time.kind):
+            raise NoTypeError(f"It takes times, not {describe(time.kind)}.")
         return Typed(seconds(time, unit) if unit > 1 else instant(time), pa.int64())
 
     return arguments(1, 1, build)

@@ -31,7 +31,7 @@ from thalweg.spark.sql import column, spark_type
 _UNKNOWN = "UNRESOLVED_ROUTINE"
 
 
-class OnSpark(pa.ExtensionType):
+class OnSpark(pa.ExtensionType):  # type: ignore[misc]
     """A type of Spark's that Arrow does not have: such values are computed above the operator, and go no further."""
 
     def __init__(self, name: str) -> None:
