@@ -24,7 +24,8 @@ _ERRORS = (PySparkException, Py4JError, OverflowError, ValueError)
 def plain_rows(spark: SparkSession) -> list[DataFrame]:
     """The rows of the table, each as a DataFrame, after all of them together."""
     tables = [ROWS, *(ROWS.slice(row, 1) for row in range(ROWS.num_rows))]
-    return [spark.createDataFrame(table) for table in tables]
+    frames = (spark.createDataFrame(table) for table in tables)
+    return [frame.withColumn("m", frame.m.cast("timestamp_ntz")) for frame in frames]
 
 
 def ask(expression: str, frames: list[DataFrame]) -> Record:

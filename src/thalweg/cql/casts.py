@@ -17,6 +17,7 @@ from thalweg.cql.typed import (
     Typed,
     cast_sql,
     coerce,
+    duck_type,
     failing,
     is_decimal,
     is_double,
@@ -55,9 +56,15 @@ def cast(item: Typed, kind: pa.DataType) -> Typed:
 
 def try_cast(item: Typed, kind: pa.DataType) -> Typed:
     """``TRY_CAST(item AS kind)``: only where every error is Spark's error too, which is NULL then."""
-    numbers = is_number(item.kind) and is_number(kind)
-    if item.kind == kind or numbers or (item.kind == pa.string() and (is_integer(kind) or kind == pa.bool_())):
+    if item.kind == kind or (is_number(item.kind) and is_number(kind)):
         return Typed(f"TRY({cast(item, kind).sql})", kind)
+    text = f"trim({item.sql}, {text_sql(_BLANKS)})"
+    if item.kind == pa.string() and is_integer(kind):
+        number = f"TRY_CAST({text} AS {duck_type(kind)})"
+        return Typed(f"(CASE WHEN regexp_full_match({text}, '{_WHOLE}') THEN {number} END)", kind)
+    if item.kind == pa.string() and kind == pa.bool_():
+        small = f"lower({text})"
+        return Typed(f"(CASE WHEN {small} IN {_TRUE} THEN TRUE WHEN {small} IN {_FALSE} THEN FALSE END)", kind)
     raise NotInProcessError(f"TRY_CAST of {describe(item.kind)} to {describe(kind)} is")
 
 

@@ -128,6 +128,11 @@ def _power(items: list[Typed]) -> Typed:
     )
 
 
+def _atan2(items: list[Typed]) -> Typed:
+    sides = (f"(CASE WHEN {side} = 0 THEN 0.0 ELSE {side} END)" for side in map(double, items))  # no -0.0
+    return Typed(f"atan2({', '.join(sides)})", pa.float64())
+
+
 def _factorial(items: list[Typed]) -> Typed:
     number = integer(items[0])
     product = f"CAST(factorial(CASE WHEN {number} BETWEEN 0 AND 20 THEN {number} END) AS BIGINT)"
@@ -199,5 +204,5 @@ NUMBERS: dict[str, Builder] = {
     **{name: _of_double(f"{name}({{x}})") for name in ("sin", "cos", "tan", "asin", "acos", "atan")},
     **{name: _of_double(f"{name}({{x}})") for name in ("sinh", "cosh", "tanh")},
     "cot": _of_double("1.0 / tan({x})"),
-    "atan2": arguments(2, 2, lambda items: Typed(f"atan2({double(items[0])}, {double(items[1])})", pa.float64())),
+    "atan2": arguments(2, 2, _atan2),
 }

@@ -18,6 +18,8 @@ _FULL_UPPER = (
     r"[\x{df}\x{149}\x{1f0}\x{390}\x{3b0}\x{587}\x{1e96}-\x{1e9a}\x{1f50}-\x{1f57}\x{1f80}-\x{1fff}\x{fb00}-\x{fb17}]"
 )
 """Characters whose capitals are several."""
+_ALL = 2**31 - 1
+"""The length of a part that goes on to the end."""
 _FULL_LOWER = r"[\x{130}\x{3a3}]"
 """Characters whose small letter depends on their neighbours."""
 
@@ -100,7 +102,7 @@ def _substring(items: list[Typed]) -> Typed:
     value, position = text(items[0]), f"CAST({integer(items[1])} AS BIGINT)"
     backwards = f"WHEN {position} < 0 THEN length({value}) + {position}"
     start = f"(CASE WHEN {position} > 0 THEN {position} - 1 {backwards} ELSE 0 END)"
-    end = f"({start} + {integer(items[2])})" if len(items) == 3 else f"length({value})"
+    end = f"({start} + {integer(items[2]) if len(items) == 3 else _ALL})"
     first = f"greatest({start}, 0)"
     known = f"{value} IS NULL OR {position} IS NULL OR {end} IS NULL"
     part = f"substring({value}, {first} + 1, {end} - {first})"
@@ -270,7 +272,7 @@ TEXTS: dict[str, Builder] = {
     "ascii": arguments(1, 1, _ascii),
     **dict.fromkeys(("chr", "char"), arguments(1, 1, _chr)),
     "instr": arguments(2, 2, lambda items: _locate([items[1], items[0]])),
-    **dict.fromkeys(("locate", "position", "charindex"), arguments(2, 3, _locate)),
+    **dict.fromkeys(("locate", "position"), arguments(2, 3, _locate)),
     "startswith": _test("starts_with"),
     "endswith": _test("ends_with"),
     "contains": _test("contains"),
