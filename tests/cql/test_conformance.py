@@ -25,7 +25,12 @@ from thalweg.engine.results import Outputs, engine_columns
 from thalweg.errors import InputError, ThalwegError
 
 RECORDS = recorded()
-REFUSALS = ("not computed in process", "not written in process", "cannot be read as", "Overflow in multiplication of DECIMAL")
+REFUSALS = (
+    "not computed in process",
+    "not written in process",
+    "cannot be read as",
+    "Overflow in multiplication of DECIMAL",
+)
 """Why a row of which Spark has a value may have none in process."""
 TYPES = {
     "tinyint": pa.int8(),
