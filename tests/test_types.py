@@ -89,6 +89,18 @@ def test_initcap_beyond_ascii_is_refused_for_the_row() -> None:
         answer("initcap(concat(a.s, 'ß')) AS r")
 
 
+def test_rows_that_are_not_selected_are_not_computed() -> None:
+    numbers = pa.table({"ts": pa.array([0, 1], pa.timestamp("us")), "s": ["x", "7"]})
+    streams = {"a": numbers, "b": numbers}
+    keys = "CAST(a.s AS INT) = CAST(b.s AS INT)"
+    where = f"{keys} AND a.s <> 'x' AND b.s <> 'x'"
+    text = f"SELECT a.s FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE {where}"  # noqa: S608 - our own
+    assert thalweg.replay(text, streams, time="ts").to_pylist() == [{"s": "7"}]
+    left = "SELECT CAST(s AS INT) AS n FROM a [RANGE 1 SECOND] WHERE s <> 'x'"
+    right = "SELECT CAST(s AS INT) FROM b [RANGE 1 SECOND] WHERE s = 'none'"
+    assert thalweg.replay(f"{left} EXCEPT {right}", streams, time="ts").to_pylist() == [{"n": 7}]
+
+
 def test_aggregates_of_decimals_have_all_digits() -> None:
     table = answer("SUM(a.d) AS s, AVG(a.d) AS v", group="GROUP BY a.k")
     assert table.schema.types == [pa.decimal128(20, 2), pa.decimal128(14, 6)]

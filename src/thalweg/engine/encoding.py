@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from thalweg.cql.query import Query, RowsWindow, Theta
-from thalweg.engine.expressions import HASH, Expressions, Scalar, physical_names, plain_column
+from thalweg.engine.expressions import HASH, Expressions, Scalar, of_selected, physical_names, plain_column
 from thalweg.engine.instants import GREATEST_TIME
 from thalweg.engine.interner import Interner
 from thalweg.engine.kernels.compiled import Float64s, Int64s
@@ -141,7 +141,7 @@ class StreamEncoder:
         self._selection = self._input(self._ref.selection) if self._ref.selection is not None else None
         self._keys = {c: self._key_input(c) for c in self.layout.codes}
         self._operands = {
-            (theta, side): self._input(self._of_selected(sides(query.thetas[theta])[side].expression))
+            (theta, side): self._input(of_selected(sides(query.thetas[theta])[side].expression, self._ref.selection))
             for theta, side in self.layout.operands
         }
         window = self._ref.window
@@ -164,14 +164,8 @@ class StreamEncoder:
         if bound.null_safe or not exact(bound.type):
             # hash() of NULL is a value like any other, which is what null-safe equality wants.
             hashed = exp.Anonymous(this=HASH, expressions=[member.copy()])
-            return self._input(hashed if plain_column(member) is not None else self._of_selected(hashed))
-        return self._input(self._of_selected(member))
-
-    def _of_selected(self, expression: exp.Expression) -> exp.Expression:
-        """An expression that is computed for selected rows alone: for others it may fail."""
-        if self._ref.selection is None or plain_column(expression) is not None:
-            return expression
-        return exp.Case(ifs=[exp.If(this=self._ref.selection.copy(), true=expression.copy())])
+            return self._input(hashed if plain_column(member) is not None else of_selected(hashed, self._ref.selection))
+        return self._input(of_selected(member, self._ref.selection))
 
     def encode(self, table: pa.Table, times: Int64s, rows: Int64s) -> Int64s:
         """A row of words per row of ``table``; what can join nothing has the complement of its row number.

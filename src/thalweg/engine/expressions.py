@@ -49,6 +49,13 @@ def plain_column(expression: exp.Expression) -> ColumnKey | None:
     return (expression.table, expression.name) if isinstance(expression, exp.Column) else None
 
 
+def of_selected(expression: exp.Expression, selection: exp.Expression | None) -> exp.Expression:
+    """An expression that is computed for selected rows alone, and NULL for others: of those it may be an error."""
+    if selection is None or plain_column(expression) is not None:
+        return expression
+    return exp.Case(ifs=[exp.If(this=selection.copy(), true=expression.copy())])
+
+
 @dataclass(frozen=True, slots=True)
 class Scalar:
     """Expressions that become one SELECT once the types of their columns are known.
