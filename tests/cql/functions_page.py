@@ -74,6 +74,8 @@ def _line(name: str, uses: list[Record]) -> str:
     able = [use for use in uses if computed(use.expression)]
     example = (able or uses)[0]
     unable = [use.expression for use in uses if use not in able]
-    where = "all of Spark's arguments" if not unable else "all but " + ", ".join(f"`{each}`" for each in unable)
+    where = (
+        "all that were tried" if not unable else "all that were tried but " + ", ".join(f"`{each}`" for each in unable)
+    )
     shown = where.replace("|", "\\|")
     return f"| `{name}` | `{example.expression}`: {example.kind} | {shown} |"
