@@ -17,7 +17,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal
 from fractions import Fraction
 from itertools import pairwise, permutations
 from typing import Any
@@ -217,6 +217,10 @@ def aggregate(call: Agg, arguments: list[Value]) -> Value:
         return total
     if isinstance(total, float):
         return total / len(values)
+    if isinstance(total, Decimal):  # four digits more, half rounded away from zero
+        digits = total.as_tuple().exponent
+        assert isinstance(digits, int)
+        return (total / len(values)).quantize(Decimal(1).scaleb(digits - 4), ROUND_HALF_UP)
     return float(Fraction(total) / len(values))
 
 

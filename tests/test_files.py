@@ -66,6 +66,9 @@ def test_intervals_are_written_as_text(tmp_path: Path, ending: str) -> None:
     table = pa.table({"lag": pa.array([pa.MonthDayNano([0, 1, 500_000_000]), None], pa.month_day_nano_interval())})
     write_table(table, tmp_path / f"t.{ending}")
     assert read_table(tmp_path / f"t.{ending}").column("lag").to_pylist()[0] == "1 day 00:00:00.5"
+    lengths = pa.table({"lag": pa.array([-86_400_500_000, None], pa.duration("us"))})
+    write_table(lengths, tmp_path / f"u.{ending}")
+    assert read_table(tmp_path / f"u.{ending}").column("lag").to_pylist()[0] == "-1 day -00:00:00.5"
 
 
 class TestTypesOfText:

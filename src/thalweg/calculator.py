@@ -26,7 +26,8 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
 def calculator() -> duckdb.DuckDBPyConnection:
     """The calling thread's connection for evaluating expressions over tables."""
     if not hasattr(_opened, "calculator"):
-        _opened.calculator = _open(())
+        # Rewriting would move numbers over comparisons (x + 1 > 0 to x > -1), and lose errors of overflow with that.
+        _opened.calculator = _open(("SET disabled_optimizers = 'expression_rewriter'",))
     connection: duckdb.DuckDBPyConnection = _opened.calculator
     return connection
 

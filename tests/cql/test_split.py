@@ -15,10 +15,13 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
+from sqlglot import exp
 
 from tests.cql.randomness import cases
 from thalweg.cql import Source, bind
+from thalweg.cql.in_process import Translator, typed_value
 from thalweg.cql.query import Query, Theta
+from thalweg.cql.typed import Typed
 from thalweg.errors import BindError
 
 START = datetime.datetime(2024, 1, 1)
@@ -142,18 +145,25 @@ def connected(children: st.SearchStrategy[tuple[str, str]]) -> st.SearchStrategy
 CONDITIONS = st.recursive(atoms(), connected, max_leaves=4)
 
 
+def duck_sql(expression: exp.Expression) -> str:
+    def column(node: exp.Column) -> Typed:
+        return typed_value(f"{node.table}.{node.name}", SCHEMA.field(node.name).type)
+
+    return Translator(column).translate(expression).sql
+
+
 def recomposed(query: Query) -> str:
-    parts = [stream.selection.sql("duckdb") for stream in query.streams if stream.selection is not None]
+    parts = [duck_sql(stream.selection) for stream in query.streams if stream.selection is not None]
     for attribute in query.classes:
-        left, right = (member.sql("duckdb") for member in attribute.members.values())
+        left, right = (duck_sql(member) for member in attribute.members.values())
         parts.append(f"{left} {'IS NOT DISTINCT FROM' if attribute.null_safe else '='} {right}")
     parts += [theta_sql(theta) for theta in query.thetas]
-    parts += [residual.sql("duckdb") for residual in query.residual]
+    parts += [duck_sql(residual) for residual in query.residual]
     return " AND ".join(f"({part})" for part in parts) or "TRUE"
 
 
 def theta_sql(theta: Theta) -> str:
-    left, right = theta.left.expression.sql("duckdb"), theta.right.expression.sql("duckdb")
+    left, right = duck_sql(theta.left.expression), duck_sql(theta.right.expression)
     if theta.offset is None:
         return f"{left} {theta.op} {right}"
     if pa.types.is_timestamp(theta.type):

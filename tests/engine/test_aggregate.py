@@ -56,10 +56,10 @@ CALLS: list[tuple[AggregateCall, st.SearchStrategy[Any] | None]] = [
     (call("SUM", INT, INT), INTS),
     (call("AVG", INT, DOUBLE), st.integers(-(2**63), 2**63 - 1)),
     (call("SUM", pa.int16(), INT), st.integers(-5, 5)),
-    (call("SUM", SHORT_TYPE, pa.decimal128(38, 3)), SHORT),
-    (call("AVG", SHORT_TYPE, DOUBLE), SHORT),
+    (call("SUM", SHORT_TYPE, pa.decimal128(28, 3)), SHORT),
+    (call("AVG", SHORT_TYPE, pa.decimal128(22, 7)), SHORT),
     (call("SUM", LONG_TYPE, pa.decimal128(38, 2)), LONG),
-    (call("AVG", LONG_TYPE, DOUBLE), LONG),
+    (call("AVG", LONG_TYPE, pa.decimal128(37, 6)), LONG),
 ]
 ORDERED: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
     (INT, st.sampled_from([-(2**63), 2**63 - 1, 0, 1])),
@@ -157,9 +157,16 @@ def naive_value(c: AggregateCall, arguments: list[Any]) -> Any:
     if c.function in ("MIN", "MAX"):
         return (min if c.function == "MIN" else max)(values, key=lambda v: (v != v, 0 if v != v else v))
     total = naive_sum([Fraction(v) if isinstance(v, Decimal) else v for v in values])
+    if c.function == "AVG" and pa.types.is_decimal(c.type):
+        return half_up(Fraction(total) / len(values), c.type.scale)
     if c.function == "AVG":
         return total / len(values) if isinstance(total, float) else float(Fraction(total) / len(values))
     return total
+
+
+def half_up(number: Fraction, scale: int) -> Fraction:
+    whole = math.floor(abs(number) * 10**scale + Fraction(1, 2))
+    return Fraction(whole if number >= 0 else -whole, 10**scale)
 
 
 def plain(value: Any) -> Any:
@@ -450,9 +457,13 @@ def test_sums_of_18_digits_do_not_overflow() -> None:
 def test_averages_are_rounded_once(kind: pa.DataType, unscaled: list[int]) -> None:
     scale = kind.scale if pa.types.is_decimal(kind) else 0
     values = [Decimal((int(n < 0), tuple(map(int, str(abs(n)))), -scale)) if scale else n for n in unscaled]
-    running = RunningAggregation(aggregation([call("AVG", kind, DOUBLE)], []), Output.ISTREAM)
+    result = pa.decimal128(38, scale + 4) if pa.types.is_decimal(kind) else DOUBLE
+    running = RunningAggregation(aggregation([call("AVG", kind, result)], []), Output.ISTREAM)
     [(_, average)] = apply(running, [(1, 1, i) for i in range(len(values))], __x0=pa.array(values, kind))
-    assert average == sum(unscaled) / (len(unscaled) * 10**scale)
+    if pa.types.is_decimal(kind):
+        assert average == half_up(Fraction(sum(unscaled), len(unscaled) * 10**scale), scale + 4)
+    else:
+        assert average == sum(unscaled) / len(unscaled)
 
 
 def test_an_unsigned_value_that_is_no_int64_is_an_error() -> None:

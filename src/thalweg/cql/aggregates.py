@@ -12,6 +12,7 @@ from typing import cast
 import pyarrow as pa
 from sqlglot import exp
 
+from thalweg.cql import decimals
 from thalweg.cql.expression_types import TIME_COLUMN
 from thalweg.cql.expressions import Expressions
 from thalweg.cql.functions import is_aggregate
@@ -156,6 +157,6 @@ class Aggregator:
             raise BindError(what, self._source.of(node), hint)
         if function in ("MIN", "MAX"):
             return kind
-        if function == "AVG" or pa.types.is_floating(kind):
-            return pa.float64()
-        return pa.decimal128(38, kind.scale) if pa.types.is_decimal(kind) else pa.int64()
+        if pa.types.is_decimal(kind):
+            return decimals.averaged(kind) if function == "AVG" else decimals.summed(kind)
+        return pa.float64() if function == "AVG" or pa.types.is_floating(kind) else pa.int64()

@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from sqlglot import exp
 
 from thalweg.cql.aggregates import Aggregator, is_aggregated
 from thalweg.cql.classes import attribute_classes
 from thalweg.cql.difference import bind_difference
-from thalweg.cql.expression_types import Types
+from thalweg.cql.expression_types import InProcessTypes, Types
 from thalweg.cql.expressions import Expressions
 from thalweg.cql.locations import SourceText
 from thalweg.cql.nodes import ContinuousSelect, Difference, as_expression
 from thalweg.cql.parser import Statement, parse, too_deep
 from thalweg.cql.predicates import Splitter
 from thalweg.cql.query import Aggregation, AttributeClass, Output, Projection, Query
-from thalweg.cql.scope import Scope, Source, open_streams
+from thalweg.cql.scope import NamedStream, Scope, Source, open_streams
 from thalweg.cql.select_list import Item, select_list
 from thalweg.cql.stream_refs import stream_refs
 from thalweg.cql.windows import frame, written_windows
 from thalweg.errors import BindError, ParseError
 
+Typing = Callable[[SourceText, Sequence[NamedStream]], Types]
+"""What finds the types of a query's expressions, given its text and streams."""
 
-def bind(text: str, catalog: Mapping[str, Source]) -> tuple[Query, ...]:
+
+def in_process(source: SourceText, streams: Sequence[NamedStream]) -> Types:
+    """Spark's types without Spark, for expressions that are computed in process."""
+    return InProcessTypes(source, {stream.alias: stream.schema for stream in streams})
+
+
+def bind(text: str, catalog: Mapping[str, Source], typing: Typing = in_process) -> tuple[Query, ...]:
     """All queries of a text, bound to the streams of a catalog.
+
+    ``typing`` finds the types of expressions, and so decides which may be used.
 
     >>> import pyarrow as pa
     >>> trades = Source(pa.schema([("ts", pa.timestamp("us")), ("sym", pa.string()), ("px", pa.float64())]), time="ts")
@@ -37,16 +47,16 @@ def bind(text: str, catalog: Mapping[str, Source]) -> tuple[Query, ...]:
     source = SourceText(text)
     try:
         statements = parse(text)
-        return tuple(_bind(statement, catalog, source) for statement in statements)
+        return tuple(_bind(statement, catalog, source, typing) for statement in statements)
     except RecursionError as error:
         raise too_deep() from error
 
 
-def _bind(statement: Statement, catalog: Mapping[str, Source], source: SourceText) -> Query:
+def _bind(statement: Statement, catalog: Mapping[str, Source], source: SourceText, typing: Typing) -> Query:
     tree = statement.tree
     selects = [tree.this, *tree.expressions] if isinstance(tree, Difference) else [tree]
     streams = open_streams([item for select in selects for item in select.args["streams"]], catalog, source)
-    types = Types(source, {stream.alias: stream.schema for stream in streams})
+    types = typing(source, streams)
     if isinstance(tree, Difference):
         return bind_difference(statement, tree, Scope(streams, source), types)
     return _bind_join(statement, tree, Expressions(Scope(streams, source), types))

@@ -30,6 +30,13 @@ class CqlGenerator(SparkGenerator):
         SelectItem: lambda self, node: self._item(node),
         StreamItem: lambda self, node: self._stream(node),
         StreamWindow: lambda self, node: self._window(node),
+        exp.TryCast: lambda self, node: f"TRY_CAST({self.sql(node, 'this')} AS {self.sql(node, 'to')})",
+        exp.IntDiv: lambda self, node: self.binary(node, "DIV"),
+        exp.DPipe: lambda self, node: self.binary(node, "||"),
+        exp.RegexpLike: lambda self, node: self.binary(node, "RLIKE"),
+        exp.BitwiseLeftShift: lambda self, node: self.binary(node, "<<"),
+        exp.BitwiseRightShift: lambda self, node: self.binary(node, ">>"),
+        exp.NullSafeNEQ: lambda self, node: f"NOT {self.binary(node, '<=>')}",
     }
 
     def _create_query(self, node: CreateQuery) -> str:

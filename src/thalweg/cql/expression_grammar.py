@@ -1,7 +1,8 @@
 """sqlglot's grammar of Spark's expressions, as CQL uses it.
 
-Three things are added: every node can be found in the text, a function call remembers
-the name that was written, and a subquery is refused. The ways in which the
+Four things are added: every node can be found in the text, a function call remembers
+the name that was written, its arguments stay as they were written, and a subquery is refused. So what is sent to
+Spark is what the author wrote, not sqlglot's reading of it. The ways in which the
 grammar of statements refuses a token live here too.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
-from typing import Any, NoReturn, TypeVar
+from typing import Any, ClassVar, NoReturn, TypeVar
 
 from sqlglot import exp
 from sqlglot.errors import ParseError as SqlglotParseError
@@ -25,6 +26,14 @@ E = TypeVar("E", bound=exp.Expr)
 
 FUNCTION_MARK = "function"
 """The key in a node's ``meta`` under which the name of the function that the user wrote is kept."""
+
+_AGGREGATES = {name: SparkParser.FUNCTIONS[name] for name in ("COUNT", "SUM", "MIN", "MAX", "AVG")}
+_ARGUMENTS: dict[type[exp.Expr], tuple[str, ...]] = {
+    exp.Substring: ("this", "start", "length"),
+    exp.StrPosition: ("substr", "this", "position"),
+    exp.Overlay: ("this", "expression", "from_", "for_"),
+}
+"""Calls with a syntax of their own that are calls like others once they are read: where their arguments are."""
 
 CLAUSE_WORDS = ("SELECT", "FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "FRESHNESS")
 WINDOW_WORDS = ("RANGE", "ROWS", "NOW", "PARTITION")
@@ -43,6 +52,12 @@ class UnexpectedTokenError(SqlglotParseError):
 
 class ExpressionGrammar(SparkParser):
     """Expressions, names and refusals; statements are left to the subclass."""
+
+    STRICT_CAST = True  # CAST and TRY_CAST are not the same in ANSI mode
+    FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., Any]]] = {
+        name: SparkParser.FUNCTION_PARSERS[name]
+        for name in ("CAST", "TRY_CAST", "TRIM", "SUBSTRING", "POSITION", "OVERLAY", "EXTRACT")
+    }
 
     def raise_error(self, message: str, token: Token = SENTINEL_NONE) -> None:
         raise UnexpectedTokenError(message, token or self._curr or None)
@@ -73,12 +88,23 @@ class ExpressionGrammar(SparkParser):
         any_token: bool = False,
     ) -> exp.Expr | None:
         token = self._curr
-        call = super()._parse_function_call(functions, anonymous, optional_parens, any_token)
+        call = super()._parse_function_call(functions or _AGGREGATES, anonymous, optional_parens, any_token)
+        if call is not None and type(call) in _ARGUMENTS:
+            given = [call.args.get(name) for name in _ARGUMENTS[type(call)]]
+            written = exp.Anonymous(this=token.text, expressions=[each for each in given if each is not None])
+            written.meta.update(call.meta)
+            call = written
         if call is not None:
             call.meta.setdefault(FUNCTION_MARK, token.text.lower())
             if "start" not in call.meta:
                 call.update_positions(token)
         return call
+
+    def _parse_bracket(self, this: exp.Expr | None = None) -> exp.Expr | None:
+        # sqlglot would take array(...)[0] for a constructor ARRAY[0].
+        if isinstance(this, exp.Anonymous) and self._at(TokenType.L_BRACKET):
+            this = self.expression(exp.Paren(this=this))
+        return super()._parse_bracket(this)
 
     def _parse_interval(
         self, require_interval: bool = True, parse_function_unit: bool = True

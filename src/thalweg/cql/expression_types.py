@@ -1,32 +1,36 @@
-"""The types of expressions, and the values of constant ones, as DuckDB judges them."""
+"""The types of expressions, and the values of constant ones: Spark's, wherever a query runs."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
 from sqlglot import exp
-from sqlglot.errors import ErrorLevel, SqlglotError
 
 from thalweg.calculator import judge
+from thalweg.cql.in_process import Translator, typed_value
 from thalweg.cql.locations import SourceText
 from thalweg.cql.rendering import render, shorten
-from thalweg.cql.types import MAX_DIGITS, canonical, common
-from thalweg.errors import BindError
+from thalweg.cql.typed import NotInProcessError, NoTypeError, Typed
+from thalweg.cql.types import canonical
+from thalweg.errors import BindError, UnsupportedError
 
 TIME_COLUMN = "__time"
 """The column that ``RESULT_TIME()`` stands for."""
+ON_SPARK = "It works on Spark, in thalweg.App."
 
-_COMPARISONS = frozenset({exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ})
 
-
-class Types:
+class Types(ABC):
     """Types of the expressions of one query.
 
     ``streams`` are the schemas behind the aliases. Columns without an alias are those of
     ``free``: group keys, aggregates and the result's time.
     """
+
+    passes = False
+    """Whether all that Spark can analyse may be used, or only what is computed in process."""
 
     def __init__(
         self,
@@ -39,123 +43,71 @@ class Types:
         self._free = {TIME_COLUMN: pa.timestamp("us"), **(free or {})}
         self._known: dict[str, pa.DataType] = {}
 
+    @abstractmethod
     def with_columns(self, free: Mapping[str, pa.DataType]) -> Types:
         """The same streams, with these columns besides."""
-        return Types(self._source, self._streams, free)
 
     def prime(self, expressions: Iterable[exp.Expr]) -> None:
         """Find the types of many expressions at once; errors wait until one is asked for."""
-        texts = {self._text(e): e for e in expressions if self._plain(e) is None}
-        unknown = {text: e for text, e in texts.items() if text not in self._known}
-        if not unknown:
-            return
-        try:
-            kinds = self._describe(list(unknown.values()))
-        except self._errors():
-            return
-        self._known.update(zip(unknown, kinds, strict=True))
+        del expressions  # one by one is as fast in process
 
     def of(self, expression: exp.Expr) -> pa.DataType:
         """The canonical type of an expression; an error that points at it if it has none."""
-        plain = self._plain(expression)
-        if plain is not None:
-            return plain
-        text = self._text(expression)
+        expression = expression.unnest()
+        if isinstance(expression, exp.Column):
+            return canonical(self._type(expression))
+        text = render(expression)
         if text not in self._known:
-            try:
-                self._known[text] = self._describe([expression])[0]
-            except self._errors() as error:
-                raise self._complaint(expression, error) from error
+            self._known[text] = self._find(expression)
         return self._known[text]
 
+    @abstractmethod
     def value(self, expression: exp.Expr) -> Any:
         """The value of an expression without columns."""
-        text = self._text(expression)
-        try:
-            return judge().execute(f"SELECT {text}").fetchall()[0][0]
-        except self._errors() as error:
-            raise self._complaint(expression, error) from error
 
-    def _plain(self, expression: exp.Expr) -> pa.DataType | None:
-        """The type of an expression that needs no DuckDB: columns, literals, and conditions made of them."""
-        if isinstance(expression, exp.Paren):
-            return self._plain(expression.this)
-        if isinstance(expression, exp.Column) and expression.table:
-            return canonical(self._streams[expression.table].field(expression.name).type)
-        if isinstance(expression, exp.Column):
-            return self._free[expression.name]
-        if isinstance(expression, exp.Literal):
-            return _literal_type(expression)
-        if isinstance(expression, exp.Boolean):
-            return pa.bool_()
-        if type(expression) in _COMPARISONS:
-            left, right = self._plain(expression.this), self._plain(expression.expression)
-            comparable = left is not None and right is not None and common(left, right) is not None
-            return pa.bool_() if comparable else None
-        if isinstance(expression, (exp.And, exp.Or, exp.Not)):
-            sides = [self._plain(side) for side in expression.iter_expressions()]
-            return pa.bool_() if all(side == pa.bool_() for side in sides) else None
-        return None
+    @abstractmethod
+    def _find(self, expression: exp.Expr) -> pa.DataType:
+        """The type of what is no plain column."""
 
-    def _text(self, expression: exp.Expr) -> str:
-        try:
-            return expression.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE, comments=False)
-        except (SqlglotError, ValueError, TypeError, AttributeError, KeyError, IndexError) as error:
-            # sqlglot's generators expect well-formed arguments.
-            what = f"'{shorten(render(expression))}' cannot be evaluated in process"
-            raise BindError(what, self._source.of(expression)) from error
+    def _type(self, column: exp.Column) -> pa.DataType:
+        if column.table:
+            return self._streams[column.table].field(column.name).type
+        return self._free[column.name]
 
-    def _describe(self, expressions: list[exp.Expr]) -> list[pa.DataType]:
-        columns: dict[str, dict[str, pa.DataType]] = {"": dict(self._free)}
-        for expression in expressions:
-            for column in expression.find_all(exp.Column):
-                if column.table:
-                    kind = self._streams[column.table].field(column.name).type
-                    columns.setdefault(column.table, {})[column.name] = kind
-        free = "free"
-        while free.lower() in (alias.lower() for alias in columns):
-            free += "_"
-        relations = []
-        for number, (alias, fields) in enumerate(columns.items()):
-            judge().register(f"__s{number}", pa.schema(list(fields.items())).empty_table())
-            relations.append(f"__s{number} AS {exp.to_identifier(alias or free, quoted=True).sql(dialect='duckdb')}")
-        items = ", ".join(f"{self._text(e)} AS c{number}" for number, e in enumerate(expressions))
-        result = judge().sql(f"SELECT {items} FROM {', '.join(relations)}")  # noqa: S608 - texts come from checked trees
-        return [canonical(field.type) for field in result.to_arrow_table().schema]
 
-    def _complaint(self, expression: exp.Expr, error: Exception) -> BindError:
-        """An error about the smallest part of an expression that has no type."""
-        part, reason = expression, error
-        descending = True
-        while descending:
-            descending = False
-            for child in part.iter_expressions():
-                if isinstance(child, exp.Condition) and not isinstance(child, (exp.Column, exp.Star)):
-                    try:
-                        self._describe([child])
-                    except self._errors() as deeper:
-                        part, reason, descending = child, deeper, True
-                        break
-        detail = str(reason).split("\n")[0].split("Error: ", 1)[-1].split(". ")[0].strip().rstrip(".!")
-        what = f"'{shorten(render(part))}' has no type"
-        return BindError(what, self._source.of(part), f"{detail}." if detail else "")
+class InProcessTypes(Types):
+    """Spark's types by a table of its rules, and the values that DuckDB computes by them."""
 
-    @staticmethod
-    def _errors() -> tuple[type[Exception], ...]:
+    def with_columns(self, free: Mapping[str, pa.DataType]) -> Types:
+        return InProcessTypes(self._source, self._streams, free)
+
+    def value(self, expression: exp.Expr) -> Any:
         import duckdb
 
-        return (duckdb.Error, pa.ArrowException)
+        try:
+            return judge().execute(f"SELECT {self.translate(expression).sql}").fetchall()[0][0]
+        except duckdb.Error as error:
+            what = f"'{shorten(render(expression))}' has no value"
+            raise BindError(what, self._source.of(expression), f"{_reason(error)}.") from error
+
+    def translate(self, expression: exp.Expr) -> Typed:
+        """An expression in process; an error about the smallest part that cannot be."""
+        try:
+            return Translator(self._column).translate(expression)
+        except NoTypeError as error:
+            part = getattr(error, "node", expression)
+            raise BindError(f"'{shorten(render(part))}' has no type", self._source.of(part), str(error)) from error
+        except NotInProcessError as error:
+            part = getattr(error, "node", expression)
+            what = f"in '{shorten(render(part))}', {error} not computed in process"
+            raise UnsupportedError(what, self._source.of(part), ON_SPARK) from error
+
+    def _find(self, expression: exp.Expr) -> pa.DataType:
+        return self.translate(expression).kind
+
+    def _column(self, column: exp.Column) -> Typed:
+        return typed_value("NULL", self._type(column))
 
 
-def _literal_type(literal: exp.Literal) -> pa.DataType | None:
-    """The type of a literal, if Spark and DuckDB agree on it at first sight."""
-    if literal.is_string:
-        return pa.string()
-    whole, dot, fraction = literal.name.partition(".")
-    if not whole.isdecimal() or (dot and not fraction.isdecimal()):
-        return None
-    if dot:
-        digits = len(whole) + len(fraction)
-        return pa.decimal128(digits, len(fraction)) if digits <= MAX_DIGITS else None
-    bits = int(whole[:20]).bit_length()
-    return pa.int32() if bits < 32 else pa.int64() if bits < 64 else None
+def _reason(error: Exception) -> str:
+    return str(error).split("\n")[0].split("Error: ", 1)[-1].split(". ")[0].strip().rstrip(".!")

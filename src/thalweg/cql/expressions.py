@@ -1,14 +1,11 @@
-"""From a parsed expression to a bound one: checked, resolved, and meaning one thing everywhere.
+"""From a parsed expression to a bound one: checked, resolved, its comparisons made explicit.
 
-Spark and DuckDB read some expressions differently. Where they do, the tree is rewritten
-into one that both read as Spark means it:
+A bound expression means what it means to Spark SQL, in ANSI mode and in UTC. On Spark it is sent to Spark as it is. In
+process :mod:`thalweg.cql.in_process` translates it. A few words are rewritten for both:
 
-- ``LIKE`` escapes with a backslash, as it does in Spark but not in DuckDB;
-- ``SUBSTRING(x, 0, n)`` starts at 1;
-- ``CAST(1.7 AS INT)`` cuts, where DuckDB would round;
-- intervals are whole numbers of one unit; months and longer stay as they are;
-- a difference of dates is a length of time, where DuckDB would count days;
-- a text compared with a time is a time, and nothing else is converted to be compared.
+- intervals are whole numbers of one unit (Spark knows no ``INTERVAL '1.5' MINUTES``);
+- rows of values that are compared are compared column by column;
+- a text that is compared with a time is a time, and nothing else is converted to be compared.
 """
 
 from __future__ import annotations
@@ -29,7 +26,8 @@ from thalweg.errors import BindError, OptionError, UnsupportedError
 
 COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 _CALENDAR_UNITS = frozenset({"MONTH", "MONTHS", "QUARTER", "QUARTERS", "YEAR", "YEARS"})
-_INTEGER_TYPES = frozenset({exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT})
+
+_SPARK_UNITS = frozenset({"MICROSECOND", "MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK"})
 
 
 class Expressions:
@@ -47,7 +45,7 @@ class Expressions:
 
         RESULT_TIME() is known in SELECT alone, aggregates only where they are allowed.
         """
-        check_expression(expression, self._source)
+        check_expression(expression, self._source, passes=self.types.passes)
         for node in expression.walk():
             if isinstance(node, exp.Star) and not isinstance(node.parent, exp.Count):
                 raise BindError("'*' stands inside an expression", self._source.of(node), "Name a column.")
@@ -69,8 +67,6 @@ class Expressions:
     def checked(self, expression: exp.Expression) -> exp.Expression:
         """The same expression with every comparison and cast inside it made explicit."""
         holder = exp.Paren(this=expression)
-        for length in reversed(list(holder.find_all(exp.Abs, exp.Sub))):
-            self._lengths_of_time(length)
         comparisons = list(holder.find_all(*COMPARISONS, exp.Between, exp.In))
         connected = [side for node in holder.find_all(exp.And, exp.Or, exp.Not) for side in node.iter_expressions()]
         operands = [operand for node in comparisons for pair in _compared(node) for operand in pair]
@@ -80,8 +76,6 @@ class Expressions:
                 self._compare(node, left, right)
         for side in reversed(connected):
             self._expect_condition(side)
-        for cast in list(holder.find_all(exp.Cast)):
-            self._cut(cast)
         return as_expression(holder.this.pop())
 
     def condition(self, expression: exp.Expression) -> exp.Expression:
@@ -108,7 +102,7 @@ class Expressions:
             if _is_text(text) and family(text_kind) == "string" and family(time_kind) in ("date", "timestamp"):
                 text.replace(self._time(text, text_kind, time_kind))
                 return
-        if common(*kinds) is None:
+        if common(*kinds) is None and not self.types.passes:
             raise self.mismatch(node, left, right)
 
     def _time(self, text: exp.Expr, kind: pa.DataType, target: pa.DataType) -> exp.Expression:
@@ -120,38 +114,9 @@ class Expressions:
             raise BindError(what, self._source.of(text), "Write it like 2024-12-31 23:59:59.") from error
         return time
 
-    def _lengths_of_time(self, node: exp.Expr) -> None:
-        """Differences of dates, and absolute differences of times, in words that DuckDB knows too."""
-        if isinstance(node, exp.Sub):
-            if all(pa.types.is_date(self.types.of(side)) for side in (node.this, node.expression)):
-                for side in (node.this, node.expression):
-                    side.replace(cast_to(side.copy(), pa.date32(), pa.timestamp("us")))
-        elif family(self.types.of(node.this)) == "interval":
-            negative = exp.LT(this=node.this.copy(), expression=interval_node(0, "microsecond"))
-            choice = exp.Case(ifs=[exp.If(this=negative, true=exp.Neg(this=exp.paren(node.this)))])
-            choice.set("default", node.this.copy())
-            node.replace(choice)
-
-    def _cut(self, cast: exp.Cast) -> None:
-        if cast.to.this not in _INTEGER_TYPES:
-            return
-        number = cast.this
-        kind = self.types.of(number)
-        if pa.types.is_floating(kind) or (pa.types.is_decimal(kind) and kind.scale > 0):
-            negative = exp.LT(this=number.copy(), expression=exp.Literal.number(0))
-            cut = exp.Case(ifs=[exp.If(this=negative, true=exp.Ceil(this=number.copy()))])
-            cut.set("default", exp.Floor(this=number.copy()))
-            number.replace(cut)
-
     def _rewrite(self, node: exp.Expr) -> exp.Expr:
         if is_result_time(node):
             return exp.column(exp.to_identifier(TIME_COLUMN, quoted=True))
-        if isinstance(node, (exp.Like, exp.ILike)) and not isinstance(node.parent, exp.Escape):
-            pattern = node.expression
-            if not _is_text(pattern) or "\\" in pattern.name:
-                return exp.Escape(this=node.copy(), expression=exp.Literal.string("\\"))
-        if isinstance(node, exp.Substring) and node.args.get("start") == exp.Literal.number(0):
-            node.set("start", exp.Literal.number(1))
         if isinstance(node, exp.Interval):
             return self._interval(node)
         if isinstance(node, exp.In) and not node.expressions:
@@ -168,7 +133,7 @@ class Expressions:
         number, unit = node.this, node.args.get("unit")
         if not isinstance(number, exp.Literal):
             raise BindError("an INTERVAL is not constant", self._source.of(node), "Write INTERVAL 5 SECONDS.")
-        if unit is not None and unit.name.upper() in _CALENDAR_UNITS:
+        if unit is not None and (unit.name.upper() in _CALENDAR_UNITS or self._is_whole(number, unit)):
             return node
         try:
             microseconds = measure(f"{number.name} {unit.name if unit is not None else ''}")
@@ -176,6 +141,11 @@ class Expressions:
             raise BindError(str(error), self._source.of(node)) from error
         whole, name = whole_units(microseconds)
         return interval_node(whole, name, node.meta.get("start"))
+
+    @staticmethod
+    def _is_whole(number: exp.Literal, unit: exp.Expr) -> bool:
+        """Whether it is an interval as Spark writes them, too."""
+        return number.name.lstrip("-").isdecimal() and unit.name.upper().removesuffix("S") in _SPARK_UNITS
 
     def _tuples(self, node: exp.EQ) -> exp.Expr:
         left, right = node.this.expressions, node.expression.expressions

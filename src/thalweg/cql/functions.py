@@ -1,8 +1,8 @@
-"""Which expressions a query may use: those that mean the same in Spark and in DuckDB.
+"""Which expressions a query may use.
 
-A query runs in process, where DuckDB evaluates its expressions, and on Spark; and its
-answer is a function of the input. So functions are listed, not guessed: everything else
-is refused by name, and functions that change from call to call are refused with the reason.
+The answer of a query is a function of the input. So functions that change from call to call are refused, with the
+reason. In process a query may call the functions that are computed there with Spark's value
+(:mod:`thalweg.cql.in_process`). On Spark it may call whatever Spark can analyse.
 """
 
 from __future__ import annotations
@@ -10,57 +10,31 @@ from __future__ import annotations
 import difflib
 
 from sqlglot import exp
-from sqlglot.errors import ErrorLevel, SqlglotError
 
 from thalweg.cql.expression_grammar import FUNCTION_MARK, WINDOW_WORDS
+from thalweg.cql.in_process import FUNCTIONS as COMPUTED
+from thalweg.cql.in_process import SYNTAX
 from thalweg.cql.locations import SourceText
-from thalweg.errors import BindError, UnsupportedError
+from thalweg.errors import BindError, QueryError, UnsupportedError
 
 AGGREGATES = ("count", "sum", "min", "max", "avg")
 RESULT_TIME = "result_time"
-
-_MATH = (
-    *(
-        "abs",
-        "ceil",
-        "ceiling",
-        "floor",
-        "round",
-        "sign",
-        "signum",
-        "sqrt",
-        "cbrt",
-        "exp",
-        "ln",
-        "log",
-        "log2",
-        "log10",
-    ),
-    *("power", "pow", "mod", "div", "factorial", "greatest", "least", "pi", "degrees", "radians", "isnan", "bit_count"),
-    *("sin", "cos", "tan", "cot", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "shiftleft", "shiftright"),
+FUNCTIONS = frozenset((*COMPUTED, *SYNTAX))
+"""Functions that a query may call in process, besides the aggregates and RESULT_TIME()."""
+ON_SPARK_ALONE = frozenset(
+    {
+        *("overlay", "regexp_extract", "regexp_replace", "shiftleft", "shiftright", "unix_timestamp", "to_timestamp"),
+        *("date_add", "date_sub", "from_json", "to_json", "get_json_object", "struct", "named_struct", "array", "map"),
+        *("extract", "bround", "try_divide", "try_add", "split", "size", "element_at", "from_unixtime", "hash"),
+    }
 )
-_CONDITIONAL = ("case", "if", "coalesce", "nvl", "nvl2", "ifnull", "nullif", "decode", "equal_null")
-_STRINGS = (
-    *("lower", "lcase", "upper", "ucase", "initcap", "length", "len", "char_length", "character_length", "bit_length"),
-    *("trim", "ltrim", "rtrim", "lpad", "rpad", "left", "right", "substring", "substr", "overlay", "split_part"),
-    *("concat", "concat_ws", "replace", "translate", "reverse", "repeat", "space", "ascii", "chr", "char"),
-    *("instr", "locate", "position", "charindex", "startswith", "endswith", "contains", "levenshtein"),
-    *("like", "ilike", "rlike", "regexp_like", "regexp_extract", "regexp_replace", "md5", "sha1", "sha2"),
-)
-_CASTS = ("cast", "try_cast", "int", "float", "double", "string", "boolean", "date", "timestamp")
-_TIMES = (
-    *("year", "quarter", "month", "day", "dayofmonth", "dayofyear", "weekofyear", "hour", "minute", "second"),
-    *("date_trunc", "datediff", "last_day", "add_months", "make_date", "to_date", "date_format"),
-    *("unix_micros", "unix_millis", "unix_seconds", "unix_date"),
-)
-FUNCTIONS = frozenset((*_MATH, *_CONDITIONAL, *_STRINGS, *_CASTS, *_TIMES))
-"""Functions that a query may call, besides the aggregates and RESULT_TIME()."""
+"""Well-known functions of Spark that are not computed in process."""
 
 _VOLATILE = frozenset(
     {
         *("rand", "random", "randn", "randstr", "uniform", "shuffle", "uuid", "gen_random_uuid", "nextval"),
         *("now", "current_timestamp", "current_date", "curdate", "current_time", "localtimestamp", "localtime"),
-        *("getdate", "sysdate", "systimestamp", "today", "unix_timestamp", "current_timezone"),
+        *("getdate", "sysdate", "systimestamp", "today", "current_timezone"),
         *("current_user", "user", "session_user", "current_catalog", "current_database", "current_schema", "version"),
         *("monotonically_increasing_id", "spark_partition_id", "input_file_name"),
     }
@@ -76,6 +50,7 @@ _OTHER_AGGREGATES = frozenset(
         *("max_by", "min_by", "approx_count_distinct", "grouping", "grouping_id", "count_distinct"),
     }
 )
+_NOW_WITHOUT_ARGUMENTS = "unix_timestamp"
 _STRUCTURE: tuple[type[exp.Expr], ...] = (
     *(exp.Column, exp.Identifier, exp.Dot, exp.Literal, exp.Null, exp.Boolean, exp.Interval, exp.Var, exp.Paren),
     *(exp.And, exp.Or, exp.Not, exp.Neg, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.DPipe),
@@ -83,54 +58,61 @@ _STRUCTURE: tuple[type[exp.Expr], ...] = (
     *(exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Is, exp.In, exp.Between),
     *(exp.Like, exp.ILike, exp.RegexpLike, exp.Escape, exp.Case, exp.If, exp.Cast, exp.TryCast, exp.Tuple),
     *(exp.DataType, exp.DataTypeParam, exp.Star, exp.HexString),
-    *(exp.TsOrDsToDate, exp.TimeStrToTime),  # sqlglot puts these below YEAR, DATEDIFF, DATE_FORMAT ...
 )
 _NAMES: dict[type[exp.Expr], str] = {
     exp.Window: "window functions (OVER) are",
-    exp.Lambda: "lambda functions are",
     exp.Placeholder: "placeholders are",
     exp.Parameter: "parameters are",
-    exp.Bracket: "elements of arrays and maps are",
     exp.Filter: "FILTER clauses are",
     exp.Distinct: "DISTINCT inside a function is",
-    exp.Collate: "COLLATE is",
-    exp.AtTimeZone: "AT TIME ZONE is",
-    exp.IntervalSpan: "intervals with TO are",
     exp.IgnoreNulls: "IGNORE NULLS is",
     exp.RespectNulls: "RESPECT NULLS is",
     exp.WithinGroup: "WITHIN GROUP is",
+}
+"""What has no meaning in a continuous query."""
+_NAMES_IN_PROCESS: dict[type[exp.Expr], str] = {
+    exp.Lambda: "lambda functions are",
+    exp.Bracket: "elements of arrays and maps are",
+    exp.Collate: "COLLATE is",
+    exp.AtTimeZone: "AT TIME ZONE is",
+    exp.IntervalSpan: "intervals with TO are",
     exp.Any: "ANY is",
     exp.All: "ALL is",
 }
+"""What has none in process."""
 
 
-def check_expression(expression: exp.Expr, source: SourceText) -> None:
-    """Refuse what a query may not use, by name and place."""
+def check_expression(expression: exp.Expr, source: SourceText, *, passes: bool = False) -> None:
+    """Refuse what a query may not use, by name and place; ``passes``: Spark says what else it knows."""
     for node in expression.walk():
         name = node.meta.get(FUNCTION_MARK)
-        if name in _VOLATILE or isinstance(node, _VOLATILE_NODES):
-            called = (name or node.key).upper()
-            hint = "The answer must be a function of the input; RESULT_TIME() is when a result entered or left."
-            raise UnsupportedError(f"{called} gives another value whenever it is asked", source.of(node), hint)
-        _check_kind(node, name, source)
-        if name is not None and name not in FUNCTIONS and name not in AGGREGATES and name != RESULT_TIME:
-            raise _unknown(node, name, source)
-    for node in reversed(list(expression.walk())):
-        if FUNCTION_MARK in node.meta:
-            _check_arguments(node, source)
+        asks_now = name == _NOW_WITHOUT_ARGUMENTS and not node.expressions
+        if name in _VOLATILE or asks_now or isinstance(node, _VOLATILE_NODES):
+            raise volatile(node, name or node.key, source)
+        _check_kind(node, name, source, passes=passes)
+        if passes or name is None or name in FUNCTIONS or name in AGGREGATES or name == RESULT_TIME:
+            continue
+        raise _unknown(node, name, source)
 
 
-def _check_kind(node: exp.Expr, name: str | None, source: SourceText) -> None:
-    for kind, words in _NAMES.items():
+def volatile(node: exp.Expr, name: str, source: SourceText) -> UnsupportedError:
+    """The error for a function whose value depends on more than its arguments."""
+    hint = "The answer must be a function of the input; RESULT_TIME() is when a result entered or left."
+    return UnsupportedError(f"{name.upper()} gives another value whenever it is asked", source.of(node), hint)
+
+
+def _check_kind(node: exp.Expr, name: str | None, source: SourceText, *, passes: bool) -> None:
+    refused = _NAMES if passes else _NAMES | _NAMES_IN_PROCESS
+    for kind, words in refused.items():
         if isinstance(node, kind):
             hint = _bracket_hint(node) if isinstance(node, exp.Bracket) else ""
             raise UnsupportedError(f"{words} not supported", source.of(node), hint)
-    is_other = isinstance(node, exp.AggFunc) and not isinstance(node, (exp.Count, exp.Sum, exp.Min, exp.Max, exp.Avg))
+    is_other = isinstance(node, exp.AggFunc) and not is_aggregate(node)
     if is_other or name in _OTHER_AGGREGATES:
         called = (name or node.key).upper()
         hint = "The aggregates are COUNT, SUM, MIN, MAX and AVG."
         raise UnsupportedError(f"the aggregate {called} is not supported", source.of(node), hint)
-    if name is None and not isinstance(node, _STRUCTURE):
+    if name is None and not passes and not isinstance(node, _STRUCTURE):
         raise UnsupportedError(f"{node.key.upper()} is not supported in an expression", source.of(node))
 
 
@@ -143,19 +125,13 @@ def _bracket_hint(bracket: exp.Bracket) -> str:
     return "Make the element a column of its own before the stream is registered."
 
 
-def _check_arguments(call: exp.Expr, source: SourceText) -> None:
-    """Refuse a call that cannot be said in Spark SQL, such as REGEXP_REPLACE of two arguments."""
-    try:
-        call.sql(dialect="spark", unsupported_level=ErrorLevel.RAISE)
-    except (SqlglotError, ValueError, TypeError, AttributeError, KeyError, IndexError) as error:
-        # sqlglot's generators expect well-formed arguments.
-        raise BindError(f"the arguments of {call.meta[FUNCTION_MARK].upper()} do not fit", source.of(call)) from error
-
-
-def _unknown(node: exp.Expr, name: str, source: SourceText) -> BindError:
+def _unknown(node: exp.Expr, name: str, source: SourceText) -> QueryError:
+    if name in ON_SPARK_ALONE:
+        what = f"{name.upper()} is not computed in process"
+        return UnsupportedError(what, source.of(node), "It works on Spark, in thalweg.App.")
     close = difflib.get_close_matches(name, [*FUNCTIONS, *AGGREGATES, RESULT_TIME], n=1, cutoff=0.75)
-    hint = f"Did you mean {close[0]}?" if close else "Functions are those that Spark and DuckDB share with one meaning."
-    return BindError(f"there is no function {name.upper()} here", source.of(node), hint)
+    hint = f"Did you mean {close[0]}?" if close else "On Spark, in thalweg.App, all of Spark's functions work."
+    return BindError(f"there is no function {name.upper()} in process", source.of(node), hint)
 
 
 def is_aggregate(node: exp.Expr) -> bool:

@@ -192,8 +192,8 @@ class Splitter:
     def _difference(self, node: exp.Expression, written: exp.Expression) -> bool:
         limit = constant(node.expression)
         body, absolute = node.this.unnest(), False
-        if isinstance(body, exp.Abs):
-            body, absolute = body.this.unnest(), True
+        if isinstance(body, exp.Anonymous) and body.name.lower() == "abs" and len(body.expressions) == 1:
+            body, absolute = body.expressions[0].unnest(), True
         core, shift = peel(body)
         core = core.unnest()
         if limit is None or shift is None or not isinstance(core, exp.Sub):

@@ -69,7 +69,7 @@ def canonical(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_time(kind):
         return pa.time64("us")
     if pa.types.is_duration(kind):
-        return pa.month_day_nano_interval()
+        return pa.duration("us")
     if pa.types.is_decimal(kind) and kind.precision <= MAX_DIGITS:
         return pa.decimal128(kind.precision, kind.scale)
     if pa.types.is_float16(kind):
@@ -116,7 +116,7 @@ def family(kind: pa.DataType) -> Family:
         return "timestamp"
     if pa.types.is_time(kind):
         return "time"
-    if kind == pa.month_day_nano_interval():
+    if kind == pa.month_day_nano_interval() or pa.types.is_duration(kind):
         return "interval"
     if pa.types.is_null(kind):
         return "null"
@@ -181,6 +181,25 @@ def has_sql_type(kind: pa.DataType) -> bool:
     return pa.types.is_decimal(kind) or kind in _SQL_TYPES
 
 
+def arrow_type(written: exp.DataType) -> pa.DataType | None:
+    """The type that a CAST names; None if a query in process cannot have it."""
+    if written.this == exp.DType.DECIMAL:
+        sizes = [int(size.this.name) for size in written.expressions] or [10]
+        precision, scale = sizes[0], sizes[1] if len(sizes) > 1 else 0
+        return pa.decimal128(precision, scale) if 0 < precision <= MAX_DIGITS and 0 <= scale <= precision else None
+    if written.expressions:
+        return None
+    return _WRITTEN.get(written.this)
+
+
+_WRITTEN = {
+    **{written: kind for kind, written in _SQL_TYPES.items()},
+    exp.DType.BINARY: pa.binary(),
+    exp.DType.TIMESTAMP: pa.timestamp("us", "UTC"),
+    exp.DType.TIMESTAMPLTZ: pa.timestamp("us", "UTC"),
+}
+
+
 def cast_to(expression: exp.Expr, current: pa.DataType, target: pa.DataType) -> exp.Expression:
     """``expression`` converted to ``target``, unless it is of that type already."""
     if current == target or not has_sql_type(target):
@@ -205,7 +224,9 @@ def describe(kind: pa.DataType) -> str:
         pa.date32(): "date",
         pa.timestamp("us"): "timestamp without time zone",
         pa.timestamp("us", "UTC"): "timestamp",
-        pa.month_day_nano_interval(): "interval",
+        pa.duration("us"): "interval",
+        pa.month_day_nano_interval(): "interval of months",
+        pa.null(): "NULL",
     }
     if pa.types.is_decimal(kind):
         return f"decimal({kind.precision}, {kind.scale})"

@@ -16,6 +16,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
+from thalweg.cql import render
 from thalweg.cql.query import AggregateCall
 from thalweg.engine.arrays import Bools, Int8s, Int64s, grown
 from thalweg.engine.interner import canonical_bits, comparable
@@ -52,7 +53,7 @@ class Accumulator(ABC):
 
     def __str__(self) -> str:
         """The call as a user would write it."""
-        argument = self.call.argument.sql(dialect="spark") if self.call.argument is not None else "*"
+        argument = render(self.call.argument) if self.call.argument is not None else "*"
         return f"{self.call.function}({argument})"
 
     @abstractmethod

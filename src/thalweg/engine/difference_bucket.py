@@ -17,7 +17,7 @@ from sqlglot import exp
 from thalweg.cql.query import Query, RowsWindow
 from thalweg.engine.batch import Batch, Waiting
 from thalweg.engine.difference import END_OF_INPUT, SetDifference
-from thalweg.engine.expressions import Expressions, Scalar, physical_names
+from thalweg.engine.expressions import Expressions, Scalar, of_selected, physical_names
 from thalweg.engine.image import ImageTag
 from thalweg.engine.instants import NEVER
 from thalweg.engine.interner import Interner
@@ -152,7 +152,8 @@ class _Input:
         self._is_minuend = stream == 0
         self._partitions = Interner()
         outputs: list[tuple[str, exp.Expression]] = [
-            (f"k{i}", attribute.members[stream]) for i, attribute in enumerate(query.classes)
+            (f"k{i}", of_selected(attribute.members[stream], ref.selection))
+            for i, attribute in enumerate(query.classes)
         ]
         self._types = [attribute.type for attribute in query.classes]
         partition_by = ref.window.partition_by if isinstance(ref.window, RowsWindow) else ()

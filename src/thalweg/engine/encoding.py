@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from thalweg.cql.query import Query, RowsWindow, Theta
-from thalweg.engine.expressions import Expressions, Scalar, physical_names, plain_column
+from thalweg.engine.expressions import HASH, Expressions, Scalar, of_selected, physical_names, plain_column
 from thalweg.engine.instants import GREATEST_TIME
 from thalweg.engine.interner import Interner
 from thalweg.engine.kernels.compiled import Float64s, Int64s
@@ -26,9 +26,6 @@ from thalweg.engine.layout import layouts, sides
 from thalweg.errors import InputError
 
 Booleans = np.ndarray[tuple[int], np.dtype[np.bool_]]
-
-_HASH = "hash"
-"""The function that finds candidates for keys wider than 64 bits; how well it spreads matters to speed alone."""
 
 
 def microseconds(column: pa.ChunkedArray | pa.Array, where: str) -> tuple[Int64s, Booleans]:
@@ -144,7 +141,7 @@ class StreamEncoder:
         self._selection = self._input(self._ref.selection) if self._ref.selection is not None else None
         self._keys = {c: self._key_input(c) for c in self.layout.codes}
         self._operands = {
-            (theta, side): self._input(sides(query.thetas[theta])[side].expression)
+            (theta, side): self._input(of_selected(sides(query.thetas[theta])[side].expression, self._ref.selection))
             for theta, side in self.layout.operands
         }
         window = self._ref.window
@@ -166,8 +163,9 @@ class StreamEncoder:
         member = bound.members[self._stream]
         if bound.null_safe or not exact(bound.type):
             # hash() of NULL is a value like any other, which is what null-safe equality wants.
-            return self._input(exp.Anonymous(this=_HASH, expressions=[member.copy()]))
-        return self._input(member)
+            hashed = exp.Anonymous(this=HASH, expressions=[member.copy()])
+            return self._input(hashed if plain_column(member) is not None else of_selected(hashed, self._ref.selection))
+        return self._input(of_selected(member, self._ref.selection))
 
     def encode(self, table: pa.Table, times: Int64s, rows: Int64s) -> Int64s:
         """A row of words per row of ``table``; what can join nothing has the complement of its row number.

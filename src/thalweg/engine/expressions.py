@@ -7,18 +7,24 @@ physical names, so that nothing depends on the case or the characters of a name.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 from sqlglot import exp
 
 from thalweg.calculator import calculator
 from thalweg.cql import render
+from thalweg.cql.in_process import FUNCTIONS, Translator, typed_value
 from thalweg.cql.query import Query
-from thalweg.errors import InputError
+from thalweg.cql.typed import NotInProcessError, NoTypeError, Typed
+from thalweg.errors import InputError, UnsupportedError
 
 ColumnKey = tuple[str, str]
 """(alias, column) of a bound expression; the alias is empty for columns of the engine's own."""
+HASH = "__hash"
+"""The function that finds candidates for keys wider than 64 bits; how well it spreads matters to speed alone."""
+
+_FUNCTIONS = {**FUNCTIONS, HASH: lambda items: Typed(f"hash({items[0].sql})", pa.uint64())}
 
 
 def physical_names(query: Query) -> dict[ColumnKey, str]:
@@ -43,35 +49,41 @@ def plain_column(expression: exp.Expression) -> ColumnKey | None:
     return (expression.table, expression.name) if isinstance(expression, exp.Column) else None
 
 
+def of_selected(expression: exp.Expression, selection: exp.Expression | None) -> exp.Expression:
+    """An expression that is computed for selected rows alone, and NULL for others: of those it may be an error."""
+    if selection is None or plain_column(expression) is not None:
+        return expression
+    return exp.Case(ifs=[exp.If(this=selection.copy(), true=expression.copy())])
+
+
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """Expressions compiled to one SELECT.
+    """Expressions that become one SELECT once the types of their columns are known.
 
     Attributes:
-        sql: the SELECT, over a table called ``input``.
-        inputs: the columns that it reads.
+        outputs: the expressions, by the names of their columns.
+        inputs: the columns that they read.
         text: the expressions as their author wrote them.
 
     """
 
-    sql: str
+    outputs: tuple[tuple[str, exp.Expression], ...]
     inputs: tuple[str, ...]
     text: str
+    selects: dict[tuple[pa.DataType, ...], str] = field(default_factory=dict, compare=False)
 
 
 class Expressions:
-    """Compiles and evaluates scalar expressions."""
+    """Compiles and evaluates scalar expressions, as Spark would."""
 
     def __init__(self, names: Mapping[ColumnKey, str]) -> None:
         self._names = names
 
     def compile(self, outputs: Sequence[tuple[str, exp.Expression]]) -> Scalar:
         """Expressions with their output names, ready to be evaluated many times."""
-        texts = [f'{self._text(expression)} AS "{name}"' for name, expression in outputs]
         keys = columns_of([expression for _, expression in outputs])
         written = " or ".join(f"'{render(expression)}'" for _, expression in outputs)
-        inputs = tuple(self._names[key] for key in keys)
-        return Scalar(f"SELECT {', '.join(texts)} FROM input", inputs, written)  # noqa: S608 - texts come from the bound query
+        return Scalar(tuple(outputs), tuple(self._names[key] for key in keys), written)
 
     def evaluate(self, scalar: Scalar, table: pa.Table) -> pa.Table:
         """One output row per row of ``table``, in order."""
@@ -80,20 +92,27 @@ class Expressions:
             table = table.append_column("none", pa.nulls(table.num_rows, pa.bool_()))
         import duckdb
 
+        kinds = tuple(table.schema.field(name).type for name in scalar.inputs)
+        if kinds not in scalar.selects:
+            scalar.selects[kinds] = self._select(scalar, table.schema)
         connection = calculator()
         connection.register("input", table)
         try:
-            return connection.sql(scalar.sql).to_arrow_table()
+            return connection.sql(scalar.selects[kinds]).to_arrow_table()
         except duckdb.Error as error:
             reason = str(error).split("\n")[0]
             raise InputError(f"{scalar.text} cannot be computed for some row: {reason}") from error
         finally:
             connection.unregister("input")
 
-    def _text(self, expression: exp.Expression) -> str:
-        def rename(node: exp.Expression) -> exp.Expression:
-            if isinstance(node, exp.Column):
-                return exp.column(exp.to_identifier(self._names[node.table, node.name], quoted=True))
-            return node
+    def _select(self, scalar: Scalar, schema: pa.Schema) -> str:
+        def column(node: exp.Column) -> Typed:
+            name = self._names[node.table, node.name]
+            return typed_value(f'"{name}"', schema.field(name).type)
 
-        return expression.transform(rename).sql(dialect="duckdb")
+        translator = Translator(column, _FUNCTIONS)
+        try:
+            texts = [f'{translator.translate(expression).sql} AS "{name}"' for name, expression in scalar.outputs]
+        except (NoTypeError, NotInProcessError) as error:
+            raise UnsupportedError(f"{scalar.text}: {error} not computed in process") from error
+        return f"SELECT {', '.join(texts)} FROM input"  # noqa: S608 - texts come from the bound query

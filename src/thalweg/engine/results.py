@@ -109,6 +109,8 @@ class Outputs:
 
 
 def _conform(array: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array | pa.ChunkedArray:
+    if pa.types.is_null(kind):
+        return pa.nulls(len(array))
     return array if array.type == kind else array.cast(kind)
 
 

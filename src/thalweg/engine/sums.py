@@ -1,8 +1,9 @@
 """SUM and AVG, exact: the sum is held without rounding, and rounded once when it is shown.
 
 - SUM of integers is an int64, or an error if the sum of the window's contents does not fit.
-- SUM of decimals is a decimal of 38 digits, or an error likewise.
-- AVG of both is the double nearest to the exact quotient.
+- SUM of decimals is a decimal of ten digits more, as Spark's, or an error likewise.
+- AVG of integers is the double nearest to the exact quotient. AVG of decimals is a decimal with four more digits
+  behind the point, as Spark's: the exact quotient, half rounded away from zero.
 - SUM of doubles is the double nearest to the exact sum (as :func:`math.fsum` has it; an infinity
   if that is out of range), and AVG that double divided by the count.
 """
@@ -67,11 +68,11 @@ class IntegerSum(CountValues):
         )
 
     def column(self, values: Int64s, null: Bools) -> pa.Array:
+        if self._scale is not None:
+            return checked_cast(decimals(values, null, self.call.type.scale), self.call.type, self)
         if self.call.function == "AVG":
             return pa.array(values.view(np.float64), mask=null).cast(self.call.type)
-        if self._scale is None:
-            return pa.array(values, mask=null).cast(self.call.type)
-        return checked_cast(decimals(values, null, self._scale), self.call.type, self)
+        return pa.array(values, mask=null).cast(self.call.type)
 
     def _words(self, argument: pa.Array) -> Int64s:
         if self._scale is None:
@@ -81,7 +82,9 @@ class IntegerSum(CountValues):
     def _shown(self, limbs: Int64s, counts: Int64s) -> Int64s:
         words, beyond = _settled(limbs)
         if self.call.function == "AVG":
-            return _quotients(words, beyond, counts, 10 ** (self._scale or 0))
+            if self._scale is None:
+                return _quotients(words, beyond, counts)
+            return self._decimal_quotients(words, beyond, counts, 10 ** (self.call.type.scale - self._scale))
         if self._scale is None:
             self._check(words, beyond, beyond != words[:, 0] >> 63, 2**63 - 1, "a 64-bit integer")
             return words[:, 0]
@@ -92,6 +95,29 @@ class IntegerSum(CountValues):
         suspect = (beyond != top >> 63) | (top >= bound) | (top < -bound)
         self._check(words, beyond, suspect, _LARGEST_DECIMAL, "a decimal of 38 digits")
         return words
+
+    def _decimal_quotients(self, words: Int64s, beyond: Int64s, counts: Int64s, finer: int) -> Int64s:
+        """Unscaled decimals in two words: the quotients in units so much finer, half rounded away from zero."""
+        low = words[:, 0]
+        divisors = np.maximum(counts, 1)
+        limit = 2**62 // (2 * finer)
+        short = (low < limit) & (low > -limit) & (beyond == low >> 63)
+        for higher in words.T[1:]:
+            short &= higher == low >> 63
+        quotients = np.zeros((len(low), 2), np.int64)
+        rounded = (np.abs(low[short]) * (2 * finer) // divisors[short] + 1) // 2
+        quotients[short, 0] = np.where(low[short] < 0, -rounded, rounded)
+        quotients[short, 1] = quotients[short, 0] >> 63
+        for i in np.flatnonzero(~short):
+            total = _integer(words[i], beyond[i])
+            whole = (abs(total) * 2 * finer // int(divisors[i]) + 1) // 2
+            if whole > _LARGEST_DECIMAL:
+                raise ThalwegError(
+                    f"{self} overflows: it does not fit in {self.call.type}. Cast its argument to DOUBLE."
+                )
+            signed = -whole if total < 0 else whole
+            quotients[i] = np.array([signed & 2**64 - 1, signed >> 64 & 2**64 - 1], np.uint64).view(np.int64)
+        return quotients
 
     def _check(self, words: Int64s, beyond: Int64s, suspect: Bools, largest: int, holder: str) -> None:
         """Raise for the first suspect sum that does not fit."""
@@ -182,18 +208,18 @@ def _integer(words: Int64s, beyond: np.int64) -> int:
     return number
 
 
-def _quotients(words: Int64s, beyond: Int64s, counts: Int64s, unit: int) -> Int64s:
-    """Bits of the doubles nearest to ``sum / (count * unit)``; no matter what where the count is 0."""
+def _quotients(words: Int64s, beyond: Int64s, counts: Int64s) -> Int64s:
+    """Bits of the doubles nearest to ``sum / count``; no matter what where the count is 0."""
     low = words[:, 0]
     divisors = np.maximum(counts, 1)
     short = (low < _EXACT_IN_DOUBLE) & (low > -_EXACT_IN_DOUBLE) & (beyond == low >> 63)
     for higher in words.T[1:]:
         short &= higher == low >> 63
-    short &= divisors * float(unit) < _EXACT_IN_DOUBLE
+    short &= divisors < _EXACT_IN_DOUBLE
     quotients = np.zeros(len(low), np.float64)
-    quotients[short] = low[short] / (divisors[short] * float(unit))
+    quotients[short] = low[short] / divisors[short]
     for i in np.flatnonzero(~short):
-        quotients[i] = _integer(words[i], beyond[i]) / (int(divisors[i]) * unit)
+        quotients[i] = _integer(words[i], beyond[i]) / int(divisors[i])
     return canonical_bits(quotients)
 
 

@@ -1,20 +1,34 @@
-"""Intervals as text: no file format that we write holds calendar intervals."""
+"""Intervals as text: not every file format that we write holds intervals."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
 _NANOSECONDS = 1_000_000_000
+_DAY_US = 86_400_000_000
 
 
 def with_interval_texts(table: pa.Table) -> pa.Table:
-    """A table whose columns of calendar intervals (differences of times) are texts."""
+    """A table whose columns of intervals (differences of times) are texts."""
     for index, field in enumerate(table.schema):
-        if field.type == pa.month_day_nano_interval():
-            values = table.column(index).to_pylist()
+        if pa.types.is_duration(field.type) or field.type == pa.month_day_nano_interval():
+            values = _intervals(table.column(index))
             texts = pa.array([None if value is None else interval_text(value) for value in values], pa.string())
             table = table.set_column(index, field.name, texts)
     return table
+
+
+def _intervals(column: pa.ChunkedArray) -> list[pa.MonthDayNano | None]:
+    if not pa.types.is_duration(column.type):
+        return list(column.to_pylist())
+    lengths = column.cast(pa.duration("us")).cast(pa.int64()).to_pylist()
+    return [None if length is None else _length(length) for length in lengths]
+
+
+def _length(microseconds: int) -> pa.MonthDayNano:
+    sign = -1 if microseconds < 0 else 1
+    days, rest = divmod(abs(microseconds), _DAY_US)
+    return pa.MonthDayNano([0, sign * days, sign * rest * 1000])
 
 
 def interval_text(interval: pa.MonthDayNano) -> str:

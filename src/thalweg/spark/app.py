@@ -31,6 +31,7 @@ from thalweg.plan.partitioning import Coordinate, Partitioning, choose_partition
 from thalweg.plan.statistics import ASSUMED, Statistics
 from thalweg.planning import adaptivity, interval_option, plan_for
 from thalweg.spark import control, side_output, sql
+from thalweg.spark.analysis import spark_typing
 from thalweg.spark.answer import Answer, Prepared
 from thalweg.spark.buckets import bucket_keys, default_buckets, default_partitions
 from thalweg.spark.carriage import Kept
@@ -39,7 +40,7 @@ from thalweg.spark.columns import check_frame, kept_columns, source_of, with_tim
 from thalweg.spark.command_files import writable_files_of
 from thalweg.spark.commands import new_command
 from thalweg.spark.description import BUCKETS, Description, description
-from thalweg.spark.division import Division, carried_facts, divide
+from thalweg.spark.division import Division, carried_facts, divide, is_guarded
 from thalweg.spark.metrics import OBSERVED, is_of_batch, measured_text, metrics_of
 from thalweg.spark.operator import EMITTED, SAVED, TOTALS, BucketOperator
 from thalweg.spark.packing import (
@@ -171,7 +172,8 @@ class App:
         if isinstance(cql, DataFrame):
             what = "a query is given as its text, not as a DataFrame"
             raise QueryError(what, None, "For Spark's plan of a DataFrame call df.explain().")
-        queries = language.bind(cql, {name: known.source for name, known in self._streams.items()})
+        typing = spark_typing(self.spark, lambda name: self._streams[name].frame.schema)
+        queries = language.bind(cql, {name: known.source for name, known in self._streams.items()}, typing)
         if len(queries) != 1:
             names = ", ".join(query.name for query in queries)
             raise QueryError(f"the text has {len(queries)} queries ({names})", None, "Pass one at a time.")
@@ -478,8 +480,15 @@ class App:
         columns += [sql.quoted(name) for name in (*division.carried[stream].columns.names, *shown)]
         for name, expression in division.computed[stream].items():
             computed = sql.column(expression, names).cast(sql.spark_type(inside.schema.field(name).type))
+            if is_guarded(name):
+                computed = self._of_selected(division, stream, computed, names)
             columns.append(computed.alias(name))
         return columns
+
+    def _of_selected(self, division: Division, stream: int, value: Column, names: dict[Any, str]) -> Column:
+        """A value that is computed of selected rows alone: of others it may be an error."""
+        selection = division.query.streams[stream].selection
+        return value if selection is None else F.when(sql.column(selection, names), value)
 
     def _hash(self, division: Division, stream: int, coordinate: Coordinate, names: dict[Any, str]) -> Column:
         if coordinate.kind == "row":
@@ -487,7 +496,11 @@ class App:
             hashable = [f.name for f in division.carried[stream].columns if not pa.types.is_nested(f.type)]
             return F.xxhash64(*(sql.quoted(name) for name in hashable))
         kinds = [_type_of(division.query, stream, expression) for expression in coordinate.expressions]
-        return sql.hash_of([sql.column(expression, names) for expression in coordinate.expressions], kinds)
+        hashed = sql.hash_of([sql.column(expression, names) for expression in coordinate.expressions], kinds)
+        if all(plain_column(expression) is not None for expression in coordinate.expressions):
+            return hashed
+        # Rows that are not selected may lie anywhere, but somewhere.
+        return F.coalesce(self._of_selected(division, stream, hashed, names), F.lit(0).cast("bigint"))
 
     def _answer(self, division: Division, emitted: DataFrame) -> DataFrame:
         """Results out of their blobs, through what Spark SQL computes of them."""
@@ -498,17 +511,30 @@ class App:
         fields = []
         for projection in inside.select:
             alias, name = division.gathered[projection.name]
-            if (alias, name) == TIME:
-                fields.append(StructField(projection.name, sql.spark_type(projection.type), nullable=False))
+            if not alias:
+                is_time = (alias, name) == TIME
+                fields.append(StructField(projection.name, sql.spark_type(projection.type), nullable=not is_time))
             else:
                 source = self._streams[next(r.stream for r in inside.streams if r.alias == alias)].frame
                 field = source.schema[name]
                 fields.append(StructField(projection.name, field.dataType, field.nullable, field.metadata))
         rows = emitted.select("body").mapInArrow(unpacker("body"), StructType(fields))
-        names = {key: name for name, key in division.gathered.items()}
+        rows = rows.select(*_by_stream(division.gathered))
         for predicate in division.where:
-            rows = rows.where(sql.column(predicate, names))
-        return rows.select(*(_output(p.expression, p.type, names, rows).alias(p.name) for p in division.select))
+            rows = rows.where(sql.column(predicate))
+        return rows.select(*(sql.column(p.expression).alias(p.name) for p in division.select))
+
+
+def _by_stream(gathered: Mapping[str, ColumnKey]) -> list[Column]:
+    """The columns of each stream as a struct of its alias, in which they have their own names; others as they are."""
+    streams: dict[str, list[Column]] = {}
+    others = []
+    for name, (alias, column) in gathered.items():
+        if alias:
+            streams.setdefault(alias, []).append(sql.quoted(name).alias(column))
+        else:
+            others.append(sql.quoted(name).alias(column))
+    return [*(F.struct(*columns).alias(alias) for alias, columns in streams.items()), *others]
 
 
 def _check_times(name: str, df: DataFrame, time: str | None, lateness: str | None) -> None:
@@ -540,15 +566,6 @@ def _source_order(numbered: tuple[int, StreamRef]) -> tuple[str, int]:
 def _names(inside: StreamRef, known: _Stream) -> dict[ColumnKey, str]:
     """How the columns of a stream are called in Spark, by how a bound query calls them."""
     return {(inside.alias, name): name for name in known.schema.names}
-
-
-def _output(expression: Any, kind: pa.DataType, names: Mapping[Any, str], rows: DataFrame) -> Column:
-    """An output column, in the type that the query has it in."""
-    computed = sql.column(expression, names)
-    if plain_column(expression) is not None:
-        return computed
-    wanted = sql.spark_type(kind)
-    return computed if rows.select(computed).schema[0].dataType == wanted else computed.cast(wanted)
 
 
 def _type_of(query: Query, stream: int, expression: Any) -> pa.DataType:
@@ -603,9 +620,8 @@ def _own_session(spark: SparkSession) -> SparkSession:
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH_ROWS),
         # With this, workers that pack and workers that join would be told apart, and each kind started by itself.
         "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
-        # Expressions mean the same as in process: times in UTC, and what cannot be computed is NULL.
+        # Times mean the same as in process. Whether what cannot be computed is an error or NULL, the session says.
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.ansi.enabled": "false",
     }.items():
         clone.conf.set(name, value)
     if clone.conf.get(_BATCH_BYTES, "1") == "1":  # not set: what the caller set stands

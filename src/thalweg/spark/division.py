@@ -3,8 +3,12 @@
 Spark SQL is the expression engine. So for a join, the keys, the operands of theta predicates and the
 selections are columns that Spark computes before its rows are packed, and the residual predicates and
 the SELECT list are a filter and a projection over what the operator emits. Inside is left a query whose every
-expression is a column. (Running aggregates and ``EXCEPT`` need the joined row inside; their expressions are
-evaluated there.)
+expression is a column.
+
+Running aggregates and ``EXCEPT`` need the joined row inside: residual predicates, group keys and arguments of
+aggregates are evaluated there, as in process. Those of one stream that cannot be are columns that Spark computes
+before, too. The SELECT list of ``EXCEPT`` is Spark's. That of aggregates, and HAVING, are evaluated inside: a row is
+emitted if what they make of it changes, so its bucket must know.
 """
 
 from __future__ import annotations
@@ -18,13 +22,29 @@ import pyarrow as pa
 from sqlglot import exp
 
 from thalweg.cql import render
-from thalweg.cql.query import AttributeClass, Operand, Projection, Query, RangeWindow, StreamRef
+from thalweg.cql.in_process import Translator, typed_value
+from thalweg.cql.query import (
+    Aggregation,
+    AttributeClass,
+    Operand,
+    Projection,
+    Query,
+    RangeWindow,
+    RowsWindow,
+    StreamRef,
+    Window,
+)
+from thalweg.cql.typed import NotInProcessError, NoTypeError, Typed
 from thalweg.engine.expressions import ColumnKey, columns_of, physical_names, plain_column
-from thalweg.engine.results import TIME
+from thalweg.engine.results import TIME, engine_columns
+from thalweg.errors import UnsupportedError
 from thalweg.spark.carriage import Carried, Kept, carriage, narrowed
 
 Columns = dict[str, exp.Expression]
 """Columns to compute from a stream, by name."""
+_OF_ALL = "__e"
+"""What the names of computed columns begin with that every row needs: selections and partitions. Others are needed of
+selected rows alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,26 +75,76 @@ class Division:
 def divide(query: Query, keep: Mapping[str, Kept] | None = None) -> Division:
     """Divide a bound query; ``keep`` names, for each stream, the columns that are carried besides those it reads."""
     if query.kind == "difference" or query.aggregation is not None:
-        carried = carriage(query, keep)
-        nothing: tuple[Columns, ...] = tuple({} for _ in query.streams)
-        filters = tuple(None for _ in query.streams)
-        return Division(query, narrowed(query, carried), carried, nothing, filters, {}, (), ())
+        return _divide_lasting(query, keep)
     return _divide_join(query, keep)
 
 
-def _divide_join(query: Query, keep: Mapping[str, Kept] | None) -> Division:
-    computed: tuple[Columns, ...] = tuple({} for _ in query.streams)
-    types: list[dict[str, pa.DataType]] = [{} for _ in query.streams]
+def is_guarded(name: str) -> bool:
+    """Whether a computed column is needed of selected rows alone: all are but selections and partitions."""
+    return not name.startswith(_OF_ALL)
 
-    def column(stream: int, expression: exp.Expression, kind: pa.DataType) -> exp.Expression:
-        """The column that holds an expression: the source's own, or one that Spark computes."""
+
+class _Below:
+    """The columns that Spark computes of the rows of each stream."""
+
+    def __init__(self, query: Query) -> None:
+        self._query = query
+        self.computed: tuple[Columns, ...] = tuple({} for _ in query.streams)
+        self.types: list[dict[str, pa.DataType]] = [{} for _ in query.streams]
+
+    def column(
+        self, stream: int, expression: exp.Expression, kind: pa.DataType, *, of_all: bool = False
+    ) -> exp.Expression:
+        """The column that holds an expression: the source's own, or one that Spark computes.
+
+        ``of_all``: of all rows, whether they are selected or not.
+        """
         if plain_column(expression) is not None:
             return expression
-        name = computed_name(expression, kind)
-        computed[stream][name] = expression
-        types[stream][name] = kind
-        return exp.column(name, query.streams[stream].alias, quoted=True)
+        name = computed_name(expression, kind, of_all=of_all)
+        self.computed[stream][name] = expression
+        self.types[stream][name] = kind
+        return exp.column(name, self._query.streams[stream].alias, quoted=True)
 
+    def if_needed(
+        self, expression: exp.Expression, kind: pa.DataType | None, *, of_all: bool = False
+    ) -> exp.Expression:
+        """The expression itself if it can be computed in process, else a column that Spark computes."""
+        try:
+            Translator(self._typed).translate(expression)
+        except (NoTypeError, NotInProcessError) as error:
+            aliases = {alias for alias, _ in columns_of([expression])}
+            if len(aliases) != 1:
+                what = f"'{render(expression)}' reads several streams and stands below an aggregate or in EXCEPT"
+                raise UnsupportedError(
+                    f"{what}, where it is computed without Spark: {error} not computed so"
+                ) from error
+            stream = self._query.aliases.index(aliases.pop())
+            return self.column(stream, expression, pa.string() if kind is None else kind, of_all=of_all)
+        return expression
+
+    def check_shown(self, aggregation: Aggregation) -> None:
+        """Refuse a SELECT list, or a HAVING, over groups that cannot be computed in process."""
+        shown = [*(each.expression for each in self._query.select), aggregation.having]
+        for expression in [each for each in shown if each is not None]:
+            try:
+                Translator(self._typed).translate(expression)
+            except (NoTypeError, NotInProcessError) as error:
+                what = f"'{render(expression)}' stands in the SELECT list or HAVING of a query with aggregates"
+                why = f"{what}, where it is computed without Spark: {error} not computed so"
+                hint = "Select the aggregate itself, and compute the rest from the DataFrame that app.sql returns."
+                raise UnsupportedError(why, None, hint) from error
+
+    def _typed(self, node: exp.Column) -> Typed:
+        if not node.table:
+            return typed_value("NULL", _engine_types(self._query)[node.name])
+        ref = self._query.streams[self._query.aliases.index(node.table)]
+        return typed_value("NULL", ref.schema.field(node.name).type)
+
+
+def _divide_join(query: Query, keep: Mapping[str, Kept] | None) -> Division:
+    below = _Below(query)
+    computed, types, column = below.computed, below.types, below.column
     classes = tuple(
         AttributeClass(
             {s: column(s, member, attribute.type) for s, member in attribute.members.items()},
@@ -102,8 +172,8 @@ def _divide_join(query: Query, keep: Mapping[str, Kept] | None) -> Division:
         else:
             filters.append(None)
             if selection is not None:  # it still counts in the window
-                selection = column(s, selection, pa.bool_())
-        refs.append(replace(ref, selection=selection))
+                selection = column(s, selection, pa.bool_(), of_all=True)
+        refs.append(replace(ref, selection=selection, window=_window(below, ref.window)))
     # Results that nothing is read of are gathered by their times: rows without columns could not be counted.
     read = columns_of([*(p.expression for p in query.select), *query.residual]) or [TIME]
     names = physical_names(query) | {TIME: "__time"}
@@ -121,7 +191,7 @@ def _divide_join(query: Query, keep: Mapping[str, Kept] | None) -> Division:
     return Division(query, inside, carried, computed, tuple(filters), gathered, query.residual, query.select)
 
 
-def computed_name(expression: exp.Expression, kind: pa.DataType) -> str:
+def computed_name(expression: exp.Expression, kind: pa.DataType, *, of_all: bool = False) -> str:
     """What the column is called that holds an expression over one stream.
 
     It follows from what is computed, so rows of a checkpoint have it for any query that computes the same.
@@ -129,7 +199,74 @@ def computed_name(expression: exp.Expression, kind: pa.DataType) -> str:
     tree = expression.copy()
     for column in tree.find_all(exp.Column):
         column.set("table", None)
-    return f"__c{hashlib.sha256(f'{render(tree)} as {kind}'.encode()).hexdigest()[:16]}"
+    digest = hashlib.sha256(f"{render(tree)} as {kind}".encode()).hexdigest()[:16]
+    return f"{_OF_ALL if of_all else '__c'}{digest}"
+
+
+def _window(below: _Below, window: Window) -> Window:
+    """A window whose partitions can be told inside."""
+    if not isinstance(window, RowsWindow):
+        return window
+    keys = (below.if_needed(key, pa.string(), of_all=True) for key in window.partition_by)
+    return replace(window, partition_by=tuple(keys))
+
+
+def _divide_lasting(query: Query, keep: Mapping[str, Kept] | None) -> Division:
+    """Aggregates and EXCEPT: joined rows are needed inside. What can be computed there is."""
+    below = _Below(query)
+    classes = tuple(
+        replace(attribute, members={s: below.if_needed(m, attribute.type) for s, m in attribute.members.items()})
+        for attribute in query.classes
+    )
+    thetas = tuple(
+        replace(
+            theta,
+            left=replace(theta.left, expression=below.if_needed(theta.left.expression, theta.type)),
+            right=replace(theta.right, expression=below.if_needed(theta.right.expression, theta.type)),
+        )
+        for theta in query.thetas
+    )
+    refs = tuple(
+        replace(
+            ref,
+            selection=None if ref.selection is None else below.if_needed(ref.selection, pa.bool_(), of_all=True),
+            window=_window(below, ref.window),
+        )
+        for ref in query.streams
+    )
+    residual = tuple(below.if_needed(each, pa.bool_()) for each in query.residual)
+    inside = replace(query, streams=refs, classes=classes, thetas=thetas, residual=residual)
+    read: list[ColumnKey] = []
+    names = physical_names(query) | engine_columns(query)
+    if query.aggregation is None:
+        read = columns_of([p.expression for p in query.select]) or [TIME]
+        inside = replace(inside, select=tuple(_gather(key, names[key], query.streams) for key in read))
+    else:
+        below.check_shown(query.aggregation)
+        inside = replace(inside, aggregation=_aggregation(below, query.aggregation))
+    carried = carriage(inside, keep)
+    inside = _with_columns(narrowed(inside, carried), below.types)
+    filters = tuple(None for _ in query.streams)
+    gathered = {names[key]: key for key in read}
+    return Division(query, inside, carried, below.computed, filters, gathered, (), query.select if read else ())
+
+
+def _aggregation(below: _Below, aggregation: Aggregation) -> Aggregation:
+    keys = (replace(key, expression=below.if_needed(key.expression, key.type)) for key in aggregation.keys)
+    calls = (
+        call if call.argument is None else replace(call, argument=below.if_needed(call.argument, call.argument_type))
+        for call in aggregation.calls
+    )
+    return replace(aggregation, keys=tuple(keys), calls=tuple(calls))
+
+
+def _engine_types(query: Query) -> dict[str, pa.DataType]:
+    """The types of the columns that are the engine's own."""
+    types = {TIME[1]: pa.timestamp("us")}
+    if query.aggregation is not None:
+        types |= {f"__k{i}": key.type for i, key in enumerate(query.aggregation.keys)}
+        types |= {f"__a{i}": call.type for i, call in enumerate(query.aggregation.calls)}
+    return types
 
 
 def _with_columns(query: Query, types: Sequence[Mapping[str, pa.DataType]]) -> Query:

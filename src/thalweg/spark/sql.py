@@ -11,18 +11,19 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import DataType
 from sqlglot import exp
 
+from thalweg.cql.dialect import CQL
 from thalweg.engine.expressions import ColumnKey
 
 
-def column(expression: exp.Expression, names: Mapping[ColumnKey, str]) -> Column:
-    """An expression over columns that Spark knows by other names."""
+def column(expression: exp.Expr, names: Mapping[ColumnKey, str] | None = None) -> Column:
+    """An expression over columns that Spark knows by other names; without names: as fields of a struct per stream."""
 
-    def rename(node: exp.Expression) -> exp.Expression:
-        if isinstance(node, exp.Column):
+    def rename(node: exp.Expr) -> exp.Expr:
+        if names is not None and isinstance(node, exp.Column):
             return exp.column(exp.to_identifier(names[node.table, node.name], quoted=True))
         return node
 
-    return F.expr(expression.transform(rename).sql(dialect="spark"))
+    return F.expr(expression.transform(rename).sql(dialect=CQL, comments=False))
 
 
 def quoted(name: str) -> Column:
