@@ -18,9 +18,9 @@ from thalweg.engine.batch import Batch
 from thalweg.engine.bucket import open_bucket
 from thalweg.engine.compilation import ready_kernels
 from thalweg.engine.eddy import Policy
-from thalweg.engine.instants import FOREVER
 from thalweg.engine.payload import TablePayload
 from thalweg.engine.savings import Savings
+from thalweg.engine.time_bounds import FOREVER
 from thalweg.errors import InputError, PlanError, QueryError
 from thalweg.intake import as_table
 from thalweg.options import Options

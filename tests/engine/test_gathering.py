@@ -14,7 +14,7 @@ from thalweg.cql.query import Query
 from thalweg.engine.encoding import encoders
 from thalweg.engine.expressions import Expressions, physical_names
 from thalweg.engine.join import JoinEngine
-from thalweg.engine.kernels.tables import S_RENUMBERED, X_IS_STATE
+from thalweg.engine.kernels.tables import PROBE, S_RENUMBERED, X_IS_STATE, X_OP
 from thalweg.engine.results import engine_columns
 from thalweg.plan.tree import TreePlan, parse_plan
 
@@ -108,8 +108,9 @@ def test_a_state_that_gathers_is_probed_when_the_last_old_tuple_has_left() -> No
     assert feeder.engine._assembly is passing_over
     feeder.feed([(0, 290, 1, 0)])  # half a window after the last look
     assert set(feeder.live().values()) == {None}
-    assert not passing_over.steps[:, X_IS_STATE].any()
-    assert feeder.engine._assembly.steps[:, X_IS_STATE].any()
+    assert not passing_over.steps[passing_over.steps[:, X_OP] == PROBE, X_IS_STATE].any()
+    probing = feeder.engine._assembly.steps
+    assert probing[probing[:, X_OP] == PROBE, X_IS_STATE].any()
 
 
 def test_what_a_lookup_can_compute_is_completed_when_it_is_asked_for() -> None:

@@ -29,7 +29,7 @@ from thalweg.engine.bucket import Bucket, open_bucket
 from thalweg.engine.image import mark_dirty, read_image, write_image
 from thalweg.engine.interner import Interner
 from thalweg.engine.join_bucket import JoinBucket
-from thalweg.engine.kernels import join as kernels
+from thalweg.engine.kernels import machine as kernels
 from thalweg.engine.memory import MappedArena, Memory
 from thalweg.engine.payload import Payload, TablePayload
 from thalweg.engine.snapshot import Restoration, Snapshot

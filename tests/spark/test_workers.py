@@ -42,7 +42,7 @@ def test_workers_begin_with_everything_loaded(spark: SparkSession) -> None:
     def loaded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import sys
 
-        names = ("thalweg.spark.bucket_task", "thalweg.engine.kernels.join")
+        names = ("thalweg.spark.bucket_task", "thalweg.engine.kernels.machine")
         for _ in batches:
             yield pa.record_batch({"loaded": [all(name in sys.modules for name in names)]})
 

@@ -20,10 +20,36 @@ from numba.core.dispatcher import Dispatcher
 from thalweg.cql.query import AttributeClass, Output, Query, RangeWindow, RowsWindow, StreamRef, Window
 from thalweg.engine.eddy import EddyEngine
 from thalweg.engine.join import JoinEngine
-from thalweg.engine.kernels import eddy, feedback, hashing, join, predicates, states, straight, windows
+from thalweg.engine.kernels import (
+    arrival,
+    eddy,
+    feedback,
+    hashing,
+    machine,
+    predicates,
+    probing,
+    scanning,
+    states,
+    storing,
+    straight,
+    windows,
+)
 from thalweg.plan.tree import Plan, TreePlan, parse_plan
 
-_MODULES = (join, straight, eddy, feedback, states, windows, predicates, hashing)
+_MODULES = (
+    machine,
+    straight,
+    arrival,
+    probing,
+    scanning,
+    storing,
+    eddy,
+    feedback,
+    states,
+    windows,
+    predicates,
+    hashing,
+)
 _STALE = (AttributeError, ImportError, pickle.UnpicklingError)
 """What reading a cache raises that names things which no longer exist."""
 _PATIENCE_SECONDS = 1.5

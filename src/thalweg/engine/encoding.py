@@ -18,11 +18,11 @@ from sqlglot import exp
 
 from thalweg.cql.query import Query, RowsWindow, Theta
 from thalweg.engine.expressions import Expressions, Scalar, physical_names, plain_column
-from thalweg.engine.instants import GREATEST_TIME
 from thalweg.engine.interner import Interner
 from thalweg.engine.kernels.compiled import Float64s, Int64s
 from thalweg.engine.kernels.tables import ROW, T
 from thalweg.engine.layout import layouts, sides
+from thalweg.engine.time_bounds import GREATEST_TIME
 from thalweg.errors import InputError
 
 Booleans = np.ndarray[tuple[int], np.dtype[np.bool_]]

@@ -11,17 +11,17 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from thalweg.cql.query import Query
 from thalweg.engine import feedback as feedback_tables
 from thalweg.engine.assembly import Assembly, assemble, theta_tables
+from thalweg.engine.batch import in_time_order
 from thalweg.engine.frames import new_frames
-from thalweg.engine.instants import FOREVER
 from thalweg.engine.kernels import feedback as fb
-from thalweg.engine.kernels import join as join_kernels
+from thalweg.engine.kernels import machine
 from thalweg.engine.kernels import states as state_kernels
 from thalweg.engine.kernels import tables as k
 from thalweg.engine.kernels import windows as window_kernels
@@ -32,9 +32,12 @@ from thalweg.engine.kernels.straight import run_straight
 from thalweg.engine.observations import Counts, Work
 from thalweg.engine.savings import Savings
 from thalweg.engine.states import KeptStates
+from thalweg.engine.step_work import StepWork
 from thalweg.engine.thrift import PERIOD, SAMPLE, Habit, Promise, reconsidered, sleepers, storing
+from thalweg.engine.time_bounds import FOREVER
 from thalweg.options import Feedback, Production
-from thalweg.plan.demand import Demands, find_demands, find_searches, siblings
+from thalweg.plan.demand import Demands, find_demands, siblings
+from thalweg.plan.passes import Gating, Setting, apply_passes
 from thalweg.plan.program import Programs, Rank, compile_programs
 from thalweg.plan.transition import without_a_key
 from thalweg.plan.tree import Node, Plan
@@ -97,6 +100,7 @@ class JoinEngine(KeptStates):
         "_unprocessed",
         "_unburied",
         "_counters",
+        "_done",
         "_tally",
         "_habit",
         "_sleepers",
@@ -107,6 +111,7 @@ class JoinEngine(KeptStates):
     )
 
     _eddy: Eddy | None = None  # programs decide where tuples go; see thalweg.engine.eddy
+    _routed = False
     _may_gather = True
 
     def __init__(
@@ -126,6 +131,7 @@ class JoinEngine(KeptStates):
         self._thetas = theta_tables(query.thetas, self.layouts)
         self._horizon = FOREVER
         self._timed = timed
+        self._done = StepWork()
         self._completion = completion
         self._limit = memory_limit
         self._memory.is_frugal = memory_limit is not None
@@ -179,14 +185,14 @@ class JoinEngine(KeptStates):
         A restart is a change from the empty plan: base windows are there, and every key of every state is absent.
         """
         for stream, (layout, batch) in enumerate(zip(self.layouts, batches, strict=True)):
-            joining = batch[batch[:, k.ROW] >= 0]
-            held = joining[np.argsort(joining[:, k.T], kind="stable")]
+            is_joining = batch[:, k.ROW] >= 0
+            held = in_time_order(batch if is_joining.all() else batch[is_joining])
             row = self._streams[stream]
             capacity = max(int(row[k.S_MASK]) + 1, 1 << len(held).bit_length())
             self._relocate(stream, capacity, int(row[k.S_STRIDE]))
             self._window(stream)[: len(held), : layout.width] = held
             row[k.S_OLDEST], row[k.S_NEXT] = 0, len(held)
-            self._index(stream)
+        self._index_all()
         self._horizon = min(watermark, FOREVER - 1)
         self._frames.registers[k.R_WATERMARK] = self._horizon
         self._end_feedback()
@@ -254,6 +260,8 @@ class JoinEngine(KeptStates):
                 self._memory.words,
                 self._streams,
                 self._path_rows,
+                self._assembly.steps,
+                self._done.rows,
                 self._assembly.programs,
                 self._frames.registers,
                 self._inbox.tuples,
@@ -265,7 +273,7 @@ class JoinEngine(KeptStates):
                 limit,
             )
         else:
-            stopped = join_kernels.run(*self._machine, limit, self._eddy, self._feedback)
+            stopped = machine.run(*self._machine, limit, self._eddy, self._feedback)
         self.seconds += time.perf_counter() - started
         return stopped
 
@@ -295,12 +303,32 @@ class JoinEngine(KeptStates):
     @property
     def work(self) -> Work:
         tally = self._tally if self._feedback is None else self._tally + self._feedback.tally
-        saved = tally[fb.T_SUSPENSIONS : fb.T_UNPROBED + 1].tolist()
-        return Work._make((*self._counters.tolist(), 0, 0, *saved))  # nothing runs side by side
+        suspensions, resumptions, withheld, unprobed = tally[fb.T_SUSPENSIONS : fb.T_UNPROBED + 1].tolist()
+        tuples, completions, finished, purged = self._counters.tolist()
+        probes, candidates, stored, results, *completing = self._done.sums().tolist()
+        return Work(
+            tuples,
+            probes,
+            candidates,
+            stored,
+            completions,
+            results,
+            finished,
+            completing_probes=completing[0],
+            completing_candidates=completing[1],
+            completing_stored=completing[2],
+            purged=purged,
+            suspensions=suspensions,
+            resumptions=resumptions,
+            withheld=withheld,
+            unprobed=unprobed,
+        )
 
     @property
     def counts(self) -> Counts:
-        return tuple(self._counters[: k.C_RESULTS + 1].tolist())
+        tuples, completions, *_ = self._counters.tolist()
+        probes, candidates, stored, results, *_ = self._done.sums().tolist()
+        return tuples, probes, candidates, stored, completions, results
 
     @property
     def savings(self) -> Savings:
@@ -413,8 +441,10 @@ class JoinEngine(KeptStates):
         return self._compiled[3]
 
     def _assemble(self, plan: Plan, rank: Rank | None, unprobed: frozenset[Node] = frozenset()) -> Assembly:
-        programs = self._compile(plan, rank, unprobed)
-        return assemble(programs, self.layouts, **self._demands(plan, programs))
+        setting = Setting(plan, self.graph, self._routed, self._gating)
+        self._programs = apply_passes(self._compile(plan, rank, unprobed), setting)
+        filter_bits = None if self._production is None else self._production.filter_bits
+        return assemble(self._programs, self.layouts, filter_bits=filter_bits, unchanging=self._unchanging)
 
     def _install(self, assembly: Assembly) -> None:
         """Run these programs from the next tuple on."""
@@ -426,6 +456,7 @@ class JoinEngine(KeptStates):
             row[[k.N_KEY, k.N_KEY_COUNT]] = keys
             row[[k.N_ROWS, k.N_ROWS_COUNT]] = rows
         self._path_rows = np.zeros((max(1, len(self._paths)), k.PATH_FIELDS), np.int64)
+        self._done.begin(assembly, len(self.layouts))
         self._build_tables()
         self._install_paths()
         states, classes = len(self._states), self._frames.code.shape[1]
@@ -447,6 +478,7 @@ class JoinEngine(KeptStates):
 
         The assembled programs are part of it, since the same plan can be compiled in more than one way.
         """
+        self._done.read(self._assembly, len(self.layouts))
         self._build_tables()
         self._straight = self._is_straight()
 
@@ -489,6 +521,7 @@ class JoinEngine(KeptStates):
             self._path_rows,
             self._states,
             self._assembly.steps,
+            self._done.rows,
             self._assembly.programs,
             self._assembly.lists,
             *self._thetas,
@@ -581,23 +614,15 @@ class JoinEngine(KeptStates):
     def _weighs_feedback(self) -> bool:
         return self._production is not None and self._production.when == "auto"
 
-    def _demands(self, plan: Plan, programs: Programs) -> dict[str, Any]:
-        """What consumers may say, as arguments of the assembly."""
+    @property
+    def _gating(self) -> Gating | None:
+        """Where programs have gates; None: nowhere."""
         production = self._production
         if production is None or (self._weighs_feedback and not (self._habit.asks or self._sleepers)):
-            return {}
-        lattice, producers = production.lattice, None
+            return None
         if self._weighs_feedback and not self._habit.asks:
-            lattice, producers = 0, self._sleepers
-        found = find_demands(plan, self.graph, programs, lattice, producers)
-        # The rows of static relations come one relation after the other: what has no partner yet is not without one.
-        sites = tuple(() if s in self._unchanging else each for s, each in enumerate(found.sites))
-        searches = find_searches(self.graph, programs) if self._nested_loops else {}
-        return {
-            "demands": replace(found, sites=sites, searches=searches),
-            "filter_bits": production.filter_bits,
-            "unchanging": self._unchanging,
-        }
+            return Gating(0, self._sleepers, self._unchanging, self._nested_loops)
+        return Gating(production.lattice, None, self._unchanging, self._nested_loops)
 
     def _weigh_feedback(self) -> None:
         """Decide, from time to time, where feedback pays (:mod:`thalweg.engine.thrift`)."""
@@ -710,10 +735,10 @@ class JoinEngine(KeptStates):
         """What the tuples that this plan withheld would have taken in the states that they stopped before."""
         if self._feedback is None:
             return 0
-        behind = self._feedback.sites[self._feedback.sites[:, fb.W_DEPTH] >= 0]
-        target = self._assembly.steps[behind[:, fb.W_STEP], k.X_STORES]
-        words = np.append(self._states[:, k.N_STRIDE], 0)[target]  # -1: no state
-        return 8 * int((behind[:, fb.W_STOPS] * words).sum())
+        gates = np.flatnonzero(self._assembly.steps[:, k.X_OP] == k.GATE)
+        stopped = self._done.rows[gates, k.W_LEFT_OUT]
+        words = np.append(self._states[:, k.N_STRIDE], 0)[self._feedback.gates[:, fb.Q_STORES]]  # -1: no state
+        return 8 * int((stopped * words).sum())
 
     def _settle(self, index: int) -> None:
         """Drop the entries of a state that may be short of others."""
@@ -913,17 +938,21 @@ class JoinEngine(KeptStates):
             while 2 * (self._states[index, k.N_LIVE] + 1) > self._states[index, k.N_DIRECTORY_MASK]:
                 self._make_room_for_keys(index)
             row = self._states[index]
-            frames.depth[0] = -1  # no probe waits below
+            frames.waiting[0] = -1  # no probe waits below
             frames.program[1], frames.state[1], frames.key[1] = len(self.layouts) + index, index, key[0]
             frames.birth[1] = row[k.N_BIRTH] if row[k.N_COMPLETE] == k.YOUNG else -1
             frames.code[1, classes] = key[1:]
             frames.latest[1, 0], frames.expiry[1, 0] = self.watermark, FOREVER
-            frames.registers[[k.R_FRAME, k.R_DEPTH, k.R_PHASE]] = 1, 0, k.OPEN
             self._counters[k.C_COMPLETIONS] += 1
-            self._run_to_end()
+            self._run_program(1, len(self.layouts) + index)
 
-    def _run_to_end(self) -> None:
-        """Let the machine finish what it was set up for, and take no tuples."""
+    def _run_program(self, frame: int, program: int) -> None:
+        """Let the machine run a program in a frame, and take no tuples."""
+        first = self._assembly.programs[program, k.G_FIRST]
+        registers = self._frames.registers
+        registers[[k.R_FRAME, k.R_DEPTH, k.R_STEP]] = frame, -1, first
+        self._done.rows[first, k.W_ENTERED] += 1
+        registers[k.R_PHASE] = self._assembly.steps[first, k.X_OP]
         stop, store = self._run(0, straight=False)
         while stop != k.FINISHED:
             self._make_room_in(stop, store)
@@ -941,8 +970,7 @@ class JoinEngine(KeptStates):
             frames = self._frames
             frames.program[0] = len(self.layouts) + len(self._nodes) + index
             frames.latest[0, 0], frames.expiry[0, 0] = self.watermark, FOREVER
-            frames.registers[[k.R_FRAME, k.R_DEPTH, k.R_PHASE]] = 0, 0, k.OPEN
-            self._run_to_end()
+            self._run_program(0, int(frames.program[0]))
             self._counters[k.C_FINISHED] += 1
 
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from thalweg.cql.query import Operand, Query, RowsWindow, Theta
-from thalweg.engine.instants import FOREVER
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.kernels.tables import CODES
+from thalweg.engine.time_bounds import FOREVER
 
 
 @dataclass(frozen=True, slots=True)

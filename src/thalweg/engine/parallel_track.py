@@ -30,7 +30,6 @@ import numpy as np
 
 from thalweg.cql.query import Query
 from thalweg.engine.batch import in_time_order
-from thalweg.engine.instants import NEVER
 from thalweg.engine.join import JoinEngine
 from thalweg.engine.kernels import results as k
 from thalweg.engine.kernels.compiled import Int64s
@@ -38,6 +37,7 @@ from thalweg.engine.kernels.tables import ROW
 from thalweg.engine.layout import row_numbers
 from thalweg.engine.observations import Counts, Glimpse, StoreSize, Work
 from thalweg.engine.savings import Savings
+from thalweg.engine.time_bounds import NEVER
 from thalweg.options import Feedback, Production
 from thalweg.plan.program import Rank
 from thalweg.plan.tree import Plan

@@ -14,13 +14,13 @@ import numpy as np
 from thalweg.cql.query import Query
 from thalweg.engine.assembly import Assembly, Path, assemble
 from thalweg.engine.frames import new_frames
-from thalweg.engine.instants import FOREVER, NEVER
 from thalweg.engine.kernels import tables as k
 from thalweg.engine.kernels import windows as window_kernels
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.layout import StreamLayout, layouts, row_numbers
 from thalweg.engine.memory import Memory
 from thalweg.engine.observations import Glimpse, WindowGlimpse
+from thalweg.engine.time_bounds import FOREVER, NEVER
 from thalweg.plan.program import Programs
 from thalweg.plan.sampling import spread
 
@@ -201,10 +201,10 @@ class BaseWindows:
         mask = int(self._streams[list(streams), k.S_MASK].max())
         if key not in self._assembly.rare:
             mask = 4 * mask + 3
-        self._heads[key] = Heads(self._memory.allocate((mask + 1) * len(streams)), mask, streams)
+        self._heads[key] = Heads(self._memory.allocate((mask + 1) * len(streams), -1), mask, streams)
         self._place_heads(key)
         for stream in streams:
-            window_kernels.relink_path(self._memory.words, self._tables, stream, self._paths.index((stream, key)))
+            window_kernels.fill_path(self._memory.words, self._tables, stream, self._paths.index((stream, key)))
 
     def _place_heads(self, key: tuple[int, ...]) -> None:
         heads = self._heads[key]
@@ -220,4 +220,12 @@ class BaseWindows:
                 self._memory.free(heads.start, heads.words)
                 self._allocate_heads(key, heads.streams)
             else:
-                window_kernels.relink_path(self._memory.words, self._tables, stream, self._paths.index((stream, key)))
+                path = self._paths.index((stream, key))
+                window_kernels.clear_path(self._memory.words, self._path_rows, path)
+                window_kernels.fill_path(self._memory.words, self._tables, stream, path)
+
+    def _index_all(self) -> None:
+        """Build all access paths anew, each once, after windows were filled."""
+        for key, heads in list(self._heads.items()):
+            self._memory.free(heads.start, heads.words)
+            self._allocate_heads(key, heads.streams)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from thalweg.engine.instants import NEVER
+from thalweg.engine.time_bounds import NEVER
 
 
 @dataclass(slots=True)
