@@ -102,14 +102,14 @@ def test_a_state_that_gathers_is_probed_when_the_last_old_tuple_has_left() -> No
     feeder = Feeder(LOOPS, PLANS[0])
     feeder.feed(some_events(random.Random(2), 150))
     feeder.engine.transition(pipeline(PLANS[1]))
-    passing_over = feeder.engine._assembly
+    passing_over = feeder.engine.workspace.assembly
     feeder.feed([(0, 240, 1, 0)])  # what came at 149 lives until 248
     assert set(feeder.live().values()) == {0}
-    assert feeder.engine._assembly is passing_over
+    assert feeder.engine.workspace.assembly is passing_over
     feeder.feed([(0, 290, 1, 0)])  # half a window after the last look
     assert set(feeder.live().values()) == {None}
     assert not passing_over.steps[passing_over.steps[:, X_OP] == PROBE, X_IS_STATE].any()
-    probing = feeder.engine._assembly.steps
+    probing = feeder.engine.workspace.assembly.steps
     assert probing[probing[:, X_OP] == PROBE, X_IS_STATE].any()
 
 
@@ -158,10 +158,10 @@ def test_states_that_memory_kept_from_gathering_are_probed_all_the_same() -> Non
     feeder = Feeder(LOOPS, PLANS[0], memory_limit=1)
     feeder.feed(some_events(random.Random(2), 150))
     feeder.engine.transition(pipeline(PLANS[1]))
-    passing_over = feeder.engine._assembly
+    passing_over = feeder.engine.workspace.assembly
     for start in range(150, 750, 150):
         feeder.feed(some_events(random.Random(start), 150, start))
-    assert feeder.engine._assembly is not passing_over
+    assert feeder.engine.workspace.assembly is not passing_over
 
 
 def test_old_tuples_stay_old_when_a_partition_is_renumbered(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,7 +171,7 @@ def test_old_tuples_stay_old_when_a_partition_is_renumbered(monkeypatch: pytest.
     feeder.feed([(1, 0, 0, 7), (2, 1, 0, 7), (3, 2, 0, 7)])
     feeder.engine.transition(pipeline("((S T) R) U"))
     feeder.feed([(1 + i % 2, 10 + i, 1, i) for i in range(100)])
-    assert feeder.engine._streams[1, S_RENUMBERED] > 0
+    assert feeder.engine.workspace.streams[1, S_RENUMBERED] > 0
     feeder.feed([(0, 200, 0, 7)])
     assert sum(feeder.results.values()) == 1
 

@@ -99,7 +99,7 @@ def test_a_key_that_is_being_completed_when_memory_runs_out_is_stored_once(monke
         feeder.feed([("T", 13 + i, 7) for i in range(3)])
         feeder.feed([("R", 20, 7), ("R", 21, 7)])
         assert sum(feeder.results.values()) == len(feeder.results) == 2 * 12 * 15, limit
-        evicted += bool((engine._states[:, N_COMPLETE] == INCOMPLETE).any())
+        evicted += bool((engine.workspace.states[:, N_COMPLETE] == INCOMPLETE).any())
     assert 0 < evicted < 36
 
 

@@ -160,7 +160,7 @@ def test_keys_that_have_left_all_windows_are_forgotten() -> None:
     query = rstu(width=50)
     engine = JoinEngine(query, pipeline("((S T) R) U"))
     feeder = Feeder(query, engine)
-    engine._evict(engine._nodes.index(frozenset({1, 2})), 0, 16)  # as a memory limit would
+    engine.states.evict(engine.workspace.nodes.index(frozenset({1, 2})), 0, 16)  # as a memory limit would
     for start in range(0, 12_000, 60):  # S and T have every key for a while, and R asks for it
         feeder.feed([("STR"[t % 3], t, t // 3) for t in range(start, start + 60)])
     (state,) = [size for size in feeder.joiner.sizes() if size.node == frozenset({1, 2})]

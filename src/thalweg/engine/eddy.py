@@ -22,13 +22,13 @@ An eddy follows the plan until it has seen what its modules cost; a change of pl
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
 from thalweg.cql.query import Query
 from thalweg.engine.assembly import Assembly
-from thalweg.engine.join import Completion, JoinEngine
+from thalweg.engine.join import Filling, JoinEngine
 from thalweg.engine.kernels import eddy as k
 from thalweg.engine.kernels.tables import G_FIRST, WORK_FIELDS
 from thalweg.errors import PlanError
@@ -51,8 +51,7 @@ _ADVENTURE = 64
 class EddyEngine(JoinEngine):
     """A join engine whose tuples are routed by an eddy, beginning with the order of its plan."""
 
-    __image__: ClassVar = ("_eddy",)
-    _routed = True
+    _is_routed = True
     _may_gather = False  # a state is promoted as a whole or not at all
 
     def __init__(
@@ -75,7 +74,7 @@ class EddyEngine(JoinEngine):
         feedback = Feedback.of(production)
         if policy != "cacq" or feedback is None or feedback.when == "auto":
             production = "push"
-        completion: Completion = "moving_state" if policy == "stairs" else "jisc"
+        completion: Filling = "moving_state" if policy == "stairs" else "jisc"
         super().__init__(query, plan, rank, timed=timed, completion=completion, production=production)
 
     def transition(self, plan: Plan, rank: Rank | None = None) -> None:
@@ -83,7 +82,7 @@ class EddyEngine(JoinEngine):
         if self.policy == "cacq" and isinstance(plan, TreePlan):
             plan = plan.keeping_none()
         super().transition(plan, rank)
-        self._eddy = _eddy(self._programs.heads, self._assembly, self.graph)
+        self.machine.eddy = _eddy(self._programs.heads, self.workspace.assembly, self.workspace.graph)
 
 
 def _eddy(programs: Sequence[Program], assembly: Assembly, graph: JoinGraph) -> k.Eddy:
