@@ -17,7 +17,7 @@ from thalweg.engine.kernels.hashing import DIRECTORY_FIELDS
 from thalweg.engine.memory import Memory
 from thalweg.engine.savings import Savings
 from thalweg.engine.state_status import Status
-from thalweg.engine.states import FIRST_CAPACITY, KeptStates
+from thalweg.engine.states import KeptStates
 from thalweg.engine.windows import BaseWindows
 from thalweg.engine.workspace import Workspace
 
@@ -88,7 +88,7 @@ class FeedbackMemory:
             row = self._workspace.states[index]
             if row[k.N_COMPLETE] != Status.INCOMPLETE:
                 count = int(row[k.N_COUNT])
-                self._states.evict(index, count + 1, max(FIRST_CAPACITY, 4 << count.bit_length()))
+                self._states.evict(index, count + 1, max(self._workspace.first_capacity, 4 << count.bit_length()))
         for row in feedback.demands:
             _place_demand(row, memory, _FIRST_SLOTS if row[fb.D_KEY_COUNT] else 4)
         for index in self.gapped:
@@ -149,7 +149,7 @@ class FeedbackMemory:
         workspace, row = self._workspace, self._workspace.states[index]
         old, had = int(row[k.N_DIRECTORY]), int(row[k.N_DIRECTORY_MASK]) + 1
         keys = min(int(row[k.N_LIVE]), int(row[k.N_COUNT]))
-        slots = min(had, max(FIRST_CAPACITY, self._states.slots_enough(index), 4 << keys.bit_length()))
+        slots = min(had, max(workspace.first_capacity, self._states.slots_enough(index), 4 << keys.bit_length()))
         directory = workspace.memory.allocate(slots * DIRECTORY_FIELDS)
         fb.settle(
             workspace.memory.words,
@@ -163,7 +163,7 @@ class FeedbackMemory:
         )
         workspace.memory.free(old, had * DIRECTORY_FIELDS)
         # What joined without feedback before needed far more room, and every entry's way out is as long as that.
-        room = max(FIRST_CAPACITY, 4 << int(row[k.N_COUNT]).bit_length())
+        room = max(workspace.first_capacity, 4 << int(row[k.N_COUNT]).bit_length())
         if room < row[k.N_CAPACITY]:
             self._states.resize(index, room)
 

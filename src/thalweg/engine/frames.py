@@ -24,6 +24,7 @@ def new_frames(streams: int, classes: int, states: int, registers: Int64s | None
         probe=np.zeros((frames, streams), np.int64),
         latest=np.zeros((frames, streams + 1), np.int64),
         expiry=np.zeros((frames, streams + 1), np.int64),
+        mask=np.full((frames, streams + 1), k.ALL),
         bound=np.zeros((frames, streams), np.int64),
         code=np.zeros((frames, max(1, classes)), np.int64),
     )

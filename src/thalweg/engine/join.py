@@ -42,7 +42,7 @@ from thalweg.engine.memory_limit import MemoryLimit
 from thalweg.engine.observations import Counts, Glimpse, StoreSize, Work
 from thalweg.engine.savings import Savings
 from thalweg.engine.state_status import Status
-from thalweg.engine.states import FIRST_CAPACITY, KeptStates, room_of
+from thalweg.engine.states import KeptStates
 from thalweg.engine.thrift import PERIOD, SAMPLE, Habit, Promise, reconsidered, sleepers, storing
 from thalweg.engine.time_bounds import FOREVER
 from thalweg.engine.windows import BaseWindows
@@ -82,7 +82,7 @@ class JoinEngine:
     ``nested_loops``: probes compare with everything in their window or state, one after the other, although keys could
     look partners up. For experiments.
 
-    ``timed``: see :class:`~thalweg.engine.machine.Machine`.
+    ``timed``: see :class:`~thalweg.engine.machine.Machine`. ``selections``: how many bits the masks of tuples have.
     """
 
     __image__: ClassVar[tuple[str, ...]] = (
@@ -111,9 +111,10 @@ class JoinEngine:
         memory_limit: int | None = None,
         production: Production | Feedback = "push",
         nested_loops: bool = False,
+        selections: int = 1,
     ) -> None:
-        self.workspace = workspace = Workspace(query)
-        self.windows = BaseWindows(workspace, FIRST_CAPACITY)
+        self.workspace = workspace = Workspace(query, selections)
+        self.windows = BaseWindows(workspace)
         self.states = KeptStates(workspace, self.windows)
         self.machine = Machine(workspace, timed=timed)
         self.completion = Completion(workspace, self.windows, self.states, self.machine, self._make_room)
@@ -151,8 +152,8 @@ class JoinEngine:
         A restart is a change from the empty plan: base windows are there, and every key of every state is absent.
         """
         joining = []
-        for batch in batches:
-            joins = batch[:, k.ROW] >= 0
+        for layout, batch in zip(self.workspace.layouts, batches, strict=True):
+            joins = batch[:, layout.offered_mask] != 0
             joining.append(in_time_order(batch if joins.all() else batch[joins]))
         self.windows.fill(joining)
         self.machine.begin_at(watermark)
@@ -278,6 +279,11 @@ class JoinEngine:
         return self.feedback.savings
 
     @property
+    def masks(self) -> Int64s:
+        """Per result of the last block, the selections that all of its components pass."""
+        return self.machine.masks
+
+    @property
     def watermark(self) -> int:
         """No tuple before this time is to come, as far as those taken so far tell."""
         return self.workspace.watermark
@@ -377,7 +383,7 @@ class JoinEngine:
         rooms: dict[int, list[int]] = {len(node): [] for node in assembly.nodes}
         for node in [node for node in old if node not in assembly.nodes]:
             row = old.pop(node)
-            rooms.get(len(node), []).append(0 if self.limit.exists else room_of(row))
+            rooms.get(len(node), []).append(0 if self.limit.exists else self.states.room_of(row))
             self.states.free(row)
         states = np.zeros((len(assembly.nodes), k.STATE_FIELDS), np.int64)
         rekeyed = []

@@ -62,7 +62,7 @@ class JoinBucket:
         self._query = query
         self._encoders = encoders(query, expressions)
         self._needs_order = any(isinstance(ref.window, RowsWindow) for ref in query.streams)
-        self._waiting = Waiting([encoder.layout.width for encoder in self._encoders])
+        self._waiting = Waiting([encoder.layout.offered for encoder in self._encoders])
         self._in_order = True
         timed = needs_times(query)
         self._engine = open_joiner(
@@ -91,7 +91,7 @@ class JoinBucket:
         words = []
         for encoder, payload, batch in zip(self._encoders, self._payloads, batches, strict=True):
             if batch is None:
-                words.append(np.zeros((0, encoder.layout.width), np.int64))
+                words.append(np.zeros((0, encoder.layout.offered), np.int64))
             else:
                 rows = payload.append(batch.table, batch.numbers) if batch.rows is None else batch.rows
                 words.append(encoder.encode(batch.table, batch.times, rows))
@@ -106,7 +106,7 @@ class JoinBucket:
         for encoder, payload, parts in zip(self._encoders, self._payloads, batches, strict=True):
             numbers = payload.load([part.table for part in parts])
             encoded = [encoder.encode(part.table, part.times, rows) for part, rows in zip(parts, numbers, strict=True)]
-            words.append(np.concatenate([np.zeros((0, encoder.layout.width), np.int64), *encoded]))
+            words.append(np.concatenate([np.zeros((0, encoder.layout.offered), np.int64), *encoded]))
         self._engine.load(words, watermark)
 
     def advance(self, limit: int | None = None, between: Callable[[], None] | None = None) -> Iterator[pa.Table]:

@@ -28,6 +28,8 @@ class Machine:
     Attributes:
         seconds: how long it has run, in this process.
         eddy: who picks the next probe of new tuples, if somebody does.
+        masks: per result of the last block, the selections that all of its components pass. Straight programs leave
+            them as they are: there is a single selection then, and what fails it is not there.
 
     """
 
@@ -39,6 +41,7 @@ class Machine:
         n = len(workspace.layouts)
         self._inbox = k.Inbox(np.zeros(0, np.int64), np.zeros((n, 2), np.int64))
         self._output = np.empty((n + 2, _OUTPUT_BLOCK), np.int64)
+        self.masks = np.ones(_OUTPUT_BLOCK, np.int64)
         self._deaths = np.empty((0, 3), np.int64)
         self._horizon = FOREVER
         self.seconds = 0.0
@@ -71,7 +74,7 @@ class Machine:
         """Per stream, the offered tuples that were not taken yet; and the watermark they were offered with."""
         parts = []
         for layout, (at, end) in zip(self._workspace.layouts, self._inbox.place, strict=True):
-            parts.append(self._inbox.tuples[at:end].reshape(-1, layout.width))
+            parts.append(self._inbox.tuples[at:end].reshape(-1, layout.offered))
         return parts, None if self._horizon == FOREVER else self._horizon
 
     @property
@@ -95,6 +98,7 @@ class Machine:
             (workspace.assembly.programs[:, k.G_STRAIGHT] > 0).all()
             and (workspace.streams[:, k.S_ROWS] == 0).all()
             and (workspace.streams[:, k.S_PATHS] == 1).all()
+            and (workspace.streams[:, k.S_KEPT_MASK] == 0).all()
         )
 
     def run(self, limit: int, *, straight: bool = False) -> tuple[int, int]:
@@ -129,6 +133,7 @@ class Machine:
                 workspace.frames,
                 self._inbox,
                 self._output,
+                self.masks,
                 self._deaths,
                 workspace.counters,
                 self._horizon,

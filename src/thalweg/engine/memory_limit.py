@@ -8,7 +8,7 @@ import numpy as np
 
 from thalweg.engine.kernels import tables as k
 from thalweg.engine.kernels.hashing import DIRECTORY_FIELDS
-from thalweg.engine.states import FIRST_CAPACITY, KeptStates
+from thalweg.engine.states import KeptStates
 from thalweg.engine.workspace import Workspace
 
 
@@ -39,7 +39,7 @@ class MemoryLimit:
         """Make the largest states smaller while they take more than the windows leave."""
         rows, states = self._workspace.states, self._states
         while not self.may_grow(0):
-            grown = np.flatnonzero(rows[:, k.N_CAPACITY] > FIRST_CAPACITY).tolist()
+            grown = np.flatnonzero(rows[:, k.N_CAPACITY] > self._workspace.first_capacity).tolist()
             if not grown:
                 return
             largest = max(grown, key=states.words)

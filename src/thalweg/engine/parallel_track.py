@@ -34,7 +34,6 @@ from thalweg.engine.join import JoinEngine
 from thalweg.engine.kernels import results as k
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.kernels.tables import ROW
-from thalweg.engine.layout import row_numbers
 from thalweg.engine.observations import Counts, Glimpse, StoreSize, Work
 from thalweg.engine.savings import Savings
 from thalweg.engine.time_bounds import NEVER
@@ -73,11 +72,10 @@ class Numbers:
         return self._first + len(self._rows)
 
     def add(self, words: Int64s) -> Int64s:
-        """The same new tuples with numbers for rows; those that can join nothing have the complement of theirs."""
-        numbers = np.arange(self.next, self.next + len(words))
+        """The same new tuples with numbers for rows."""
         numbered = words.copy()
-        numbered[:, ROW] = np.where(words[:, ROW] < 0, ~numbers, numbers)
-        self._rows = np.concatenate([self._rows, row_numbers(words[:, ROW])])
+        numbered[:, ROW] = np.arange(self.next, self.next + len(words))
+        self._rows = np.concatenate([self._rows, words[:, ROW]])
         return numbered
 
     def rows(self, numbers: Int64s) -> Int64s:

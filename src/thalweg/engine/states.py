@@ -20,8 +20,6 @@ from thalweg.engine.windows import BaseWindows
 from thalweg.engine.workspace import Workspace
 from thalweg.plan.tree import Node
 
-FIRST_CAPACITY = 1 << 7
-"""Entries that a new state has room for: a page or two, doubled on demand."""
 _MOST_ROOM = 1 << 12
 """Entries that a new state has room for from the beginning, at most, if one that goes held as many."""
 _SPARE_SLOTS = 8
@@ -105,15 +103,18 @@ class KeptStates:
     def new(self, node: Node, status: Status, room: int = 0) -> Int64s:
         """The row of a state that begins now, with room for so many entries."""
         memory, row = self._workspace.memory, np.zeros(k.STATE_FIELDS, np.int64)
-        room = room or FIRST_CAPACITY
+        room = room or self._workspace.first_capacity
         row[k.N_STRIDE] = k.COMPONENTS + len(node)
+        if self._workspace.keeps_masks:
+            row[k.N_KEPT_MASK] = row[k.N_STRIDE]
+            row[k.N_STRIDE] += 1
         row[k.N_CAPACITY] = room
         row[k.N_MASK] = 2 * room - 1
         row[k.N_REGION] = memory.allocate(room * int(row[k.N_STRIDE]), None)
         row[k.N_HEADS] = memory.allocate(2 * room, -1)
         row[k.N_COMPLETE], row[k.N_DIRECTORY_MASK] = status, -1
         if status != Status.COMPLETE:
-            slots = _SPARE_SLOTS * FIRST_CAPACITY
+            slots = _SPARE_SLOTS * self._workspace.first_capacity
             row[k.N_DIRECTORY] = memory.allocate(slots * DIRECTORY_FIELDS)
             row[k.N_DIRECTORY_MASK] = slots - 1
             row[k.N_BIRTH] = memory.allocate(self._birth_words)
@@ -274,8 +275,7 @@ class KeptStates:
     def _holding(self, stream: int) -> list[int]:
         return [i for i, node in enumerate(self._workspace.nodes) if stream in node]
 
-
-def room_of(row: Int64s) -> int:
-    """The room that a state leaves to another: what it made use of, as far as it is prepared in no time."""
-    used = max(FIRST_CAPACITY, 1 << int(row[k.N_COUNT]).bit_length())
-    return min(int(row[k.N_CAPACITY]), used, _MOST_ROOM)
+    def room_of(self, row: Int64s) -> int:
+        """The room that a state leaves to another: what it made use of, as far as it is prepared in no time."""
+        used = max(self._workspace.first_capacity, 1 << int(row[k.N_COUNT]).bit_length())
+        return min(int(row[k.N_CAPACITY]), used, _MOST_ROOM)

@@ -17,7 +17,6 @@ from thalweg.engine.assembly import Path
 from thalweg.engine.kernels import tables as k
 from thalweg.engine.kernels import windows as window_kernels
 from thalweg.engine.kernels.compiled import Int64s
-from thalweg.engine.layout import row_numbers
 from thalweg.engine.observations import Glimpse, StoreSize, WindowGlimpse
 from thalweg.engine.time_bounds import FOREVER
 from thalweg.engine.workspace import Workspace
@@ -38,11 +37,11 @@ class Heads:
 
 
 class BaseWindows:
-    """The windows of a join; ``capacity``: tuples that each has room for at first."""
+    """The windows of a join."""
 
     __image__: ClassVar = ("_partitions", "_links", "_heads")
 
-    def __init__(self, workspace: Workspace, capacity: int) -> None:
+    def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
         n = len(workspace.layouts)
         self._partitions = [0] * n
@@ -50,9 +49,11 @@ class BaseWindows:
         self._heads: dict[tuple[int, ...], Heads] = {}
         for row, layout in zip(workspace.streams, workspace.layouts, strict=True):
             row[k.S_PREFIX] = layout.width
+            row[k.S_OFFERED], row[k.S_OFFERED_MASK] = layout.offered, layout.offered_mask
+            row[k.S_KEPT_MASK] = layout.kept_mask or 0
             row[k.S_LIFETIME] = layout.lifetime
             row[k.S_ROWS] = layout.rows
-            row[k.S_MASK] = capacity - 1
+            row[k.S_MASK] = workspace.first_capacity - 1
 
     @property
     def _streams(self) -> Int64s:
@@ -78,7 +79,8 @@ class BaseWindows:
         tuples = self.window(stream)[np.arange(row[k.S_OLDEST], row[k.S_NEXT]) & row[k.S_MASK]]
         if row[k.S_ROWS]:
             tuples = tuples[tuples[:, self._workspace.layouts[stream].width + k.ALIVE] != k.DEAD]
-        return row_numbers(tuples[:, k.ROW])
+        numbers: Int64s = tuples[:, k.ROW]
+        return numbers
 
     def first_rows(self) -> list[int]:
         """Per stream, the row number of the tuple that came first of those held; a great number if none is."""
@@ -86,7 +88,7 @@ class BaseWindows:
         rows = []
         for stream, row in enumerate(self._streams):
             first = self.window(stream)[row[[k.S_OLDEST]] & row[k.S_MASK], k.ROW]
-            rows.append(int(row_numbers(first)[0]) if self.held(stream) else np.iinfo(np.int64).max)
+            rows.append(int(first[0]) if self.held(stream) else np.iinfo(np.int64).max)
         return rows
 
     def glimpse(self, most: int) -> Glimpse:
@@ -97,11 +99,11 @@ class BaseWindows:
             row = self._streams[stream]
             oldest, following = int(row[k.S_OLDEST]), int(row[k.S_NEXT])
             words = self.window(stream)[spread(oldest, following, most) & int(row[k.S_MASK])]
-            joining = words[:, k.ROW] >= 0
+            joining = np.ones(len(words), np.bool_)
             if layout.rows:
-                joining &= words[:, layout.width + k.ALIVE] == k.JOINING
+                joining = words[:, layout.width + k.ALIVE] == k.JOINING
             elif layout.lifetime < FOREVER:
-                joining &= words[:, k.T] > time - layout.lifetime
+                joining = words[:, k.T] > time - layout.lifetime
             taken = words[joining, : layout.width]
             held = (following - oldest) * len(taken) / max(1, len(words))
             windows.append(WindowGlimpse(taken, held, following - int(row[k.S_RENUMBERED])))
@@ -140,7 +142,7 @@ class BaseWindows:
             row = self._streams[stream]
             capacity = max(int(row[k.S_MASK]) + 1, 1 << len(held).bit_length())
             self.relocate(stream, capacity, int(row[k.S_STRIDE]))
-            self.window(stream)[: len(held), : layout.width] = held
+            self.window(stream)[: len(held), : layout.width] = held[:, : layout.width]
             row[k.S_OLDEST], row[k.S_NEXT] = 0, len(held)
         for key, heads in list(self._heads.items()):
             self._workspace.memory.free(heads.start, heads.words)

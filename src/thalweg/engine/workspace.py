@@ -23,12 +23,17 @@ from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.program import Programs
 from thalweg.plan.tree import Node
 
+FIRST_CAPACITY = 1 << 7
+"""Tuples or entries that a new window or state has room for: a page or two, doubled on demand."""
+
 
 class Workspace:
     """One join's memory, tables and frames.
 
     Attributes:
         layouts: how the tuples of each stream look.
+        first_capacity: tuples or entries that a new store has room for.
+        keeps_masks: whether there are several distinct selections, so that tuples and entries keep which they pass.
         graph: which streams a predicate connects.
         memory: where tuples, entries and hash tables lie.
         assembly: the programs that run, as numbers.
@@ -43,8 +48,10 @@ class Workspace:
     __image__: ClassVar = ("memory", "assembly", "streams", "paths", "states", "work", "counters", "frames")
     tables: k.Tables
 
-    def __init__(self, query: Query) -> None:
-        self.layouts: tuple[StreamLayout, ...] = layouts(query)
+    def __init__(self, query: Query, selections: int = 1) -> None:
+        self.layouts: tuple[StreamLayout, ...] = layouts(query, selections)
+        self.first_capacity = FIRST_CAPACITY
+        self.keeps_masks = selections > 1
         self.graph = JoinGraph.of(query)
         n = len(self.layouts)
         self.memory = Memory()

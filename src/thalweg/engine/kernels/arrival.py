@@ -22,11 +22,12 @@ def take(
 ) -> tuple[int, int]:
     """Take the next tuple in total order: least time, then least stream; (what came of it, its stream).
 
-    Afterwards it is the tuple of frame 0, with its codes, its time and its expiry.
+    Afterwards it is the tuple of frame 0, with its codes, its mask, its time and its expiry.
     """
     streams, paths, lists, programs = tables.streams, tables.paths, tables.lists, tables.programs
     registers, code = frames.registers, frames.code
-    tuples, place = inbox
+    tuples = inbox.tuples
+    place = inbox.place
     stream, now = -1, 0
     for s in range(streams.shape[0]):
         at = place[s, 0]
@@ -38,9 +39,10 @@ def take(
     watermark = max(registers[k.R_WATERMARK], min(now, horizon))
     registers[k.R_WATERMARK] = watermark
     region, mask, stride = streams[stream, k.S_REGION], streams[stream, k.S_MASK], streams[stream, k.S_STRIDE]
-    prefix, rows = streams[stream, k.S_PREFIX], streams[stream, k.S_ROWS]
-    if tuples[at + k.ROW] < 0 and rows == 0:
-        place[stream, 0] = at + prefix
+    prefix, offered, rows = streams[stream, k.S_PREFIX], streams[stream, k.S_OFFERED], streams[stream, k.S_ROWS]
+    selected = tuples[at + streams[stream, k.S_OFFERED_MASK]]
+    if selected == 0 and rows == 0:
+        place[stream, 0] = at + offered
         return JOINS_NOTHING, stream
     # 1. Purge.
     oldest, sequence = streams[stream, k.S_OLDEST], streams[stream, k.S_NEXT]
@@ -58,10 +60,10 @@ def take(
     word = region + (sequence & mask) * stride
     for i in range(prefix):
         mem[word + i] = tuples[at + i]
-    place[stream, 0] = at + prefix
+    place[stream, 0] = at + offered
     streams[stream, k.S_NEXT] = sequence + 1
     if rows > 0:
-        mem[word + prefix + k.ALIVE] = k.JOINING if mem[word + k.ROW] >= 0 else k.COUNTED
+        mem[word + prefix + k.ALIVE] = k.JOINING if selected != 0 else k.COUNTED
         victim = join_partition(mem, streams, stream, sequence)
         if victim >= 0:
             died = registers[k.R_DEATHS]
@@ -69,7 +71,7 @@ def take(
             deaths[died, 1] = mem[victim + k.ROW]
             deaths[died, 2] = now
             registers[k.R_DEATHS] = died + 1
-    if mem[word + k.ROW] < 0:
+    if selected == 0:
         return JOINS_NOTHING, stream
     first_path = streams[stream, k.S_PATH]
     for path in range(first_path, first_path + streams[stream, k.S_PATHS]):
@@ -77,11 +79,12 @@ def take(
     # What the next tuple of this stream will look up lies anywhere: by its turn, it will have come.
     prefetch(mem, region + ((oldest + AHEAD) & mask) * stride)
     prefetch(mem, region + ((sequence + AHEAD) & mask) * stride)
-    if at + prefix < place[stream, 1]:
-        _prefetch_partners(mem, tables, tuples, at + prefix, stream)
+    if at + offered < place[stream, 1]:
+        _prefetch_partners(mem, tables, tuples, at + offered, stream)
     frames.program[0] = stream
     frames.bound[0, stream] = sequence
     frames.latest[0, 0] = now
+    frames.mask[0, 0] = selected
     frames.expiry[0, 0] = now + lifetime if lifetime < FOREVER else FOREVER
     binds = programs[stream, k.G_BINDS]
     for i in range(binds, binds + 3 * programs[stream, k.G_BIND_COUNT], 3):

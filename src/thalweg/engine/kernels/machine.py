@@ -69,6 +69,7 @@ def run(
     frames: k.Frames,
     inbox: k.Inbox,
     output: Int64s,
+    masks: Int64s,
     deaths: Int64s,
     counters: Int64s,
     horizon: int,
@@ -85,6 +86,7 @@ def run(
         frames: the machine's place, kept between calls.
         inbox: the place of each stream moves on as its tuples are taken.
         output: [(time, expiry, row per stream), result]; registers[R_OUTPUTS] are filled.
+        masks: [result]: the selections that all components of a result pass.
         deaths: [death, (stream, row, time)]: tuples that left a ROWS window.
         counters: what is counted beside the work of each instruction.
         horizon: no tuple before this time comes after these. They are taken in time order, so up to there each of
@@ -186,7 +188,7 @@ def run(
             phase = steps[step, k.X_OP]
 
         elif phase == k.EMIT:
-            if not emit(mem, tables, frames, depth, output):
+            if not emit(mem, tables, frames, depth, output, masks):
                 stop = k.OUTPUT_FULL
                 break
             phase = k.SCAN if depth >= 0 else k.FETCH

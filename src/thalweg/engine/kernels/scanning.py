@@ -42,7 +42,7 @@ def scan(
 ) -> bool:
     """Go on to the next match of the probe at a depth; whether there is one.
 
-    Then its components and codes are bound, and the time and expiry of the tuple so far are told for the depth below.
+    Then its components and codes are bound, and time, expiry and mask of the tuple so far are told for the depth below.
 
     ``has``, ``knows``: the streams and classes, as bits, that the tuple has with this match. Predicates and checks of
     others wait: an eddy takes its probes in any order. (ALL: nothing waits.)
@@ -61,6 +61,7 @@ def scan(
         region, stride, mask, oldest = states[target, k.N_REGION], states[target, k.N_STRIDE], k.GREATEST, 0
         chain, field, exact = k.ENTRY_LINK, k.ENTRY_KEY, True
         lifetime, rows, alive, born = 0, 0, 0, k.GREATEST
+        kept_mask = states[target, k.N_KEPT_MASK]
     else:
         region, stride = streams[target, k.S_REGION], streams[target, k.S_STRIDE]
         mask, oldest = streams[target, k.S_MASK], streams[target, k.S_OLDEST]
@@ -69,6 +70,8 @@ def scan(
         field, exact = steps[step, k.X_FIELD], steps[step, k.X_KEY_COUNT] == 1
         lifetime, rows = streams[target, k.S_LIFETIME], streams[target, k.S_ROWS]
         alive = streams[target, k.S_PREFIX] + k.ALIVE
+        kept_mask = streams[target, k.S_KEPT_MASK]
+    selected = before = frames.mask[frame, depth]
     reached, lasting, looked = latest, expiry, 0
     found = False
     while candidate >= oldest and not found:
@@ -90,6 +93,10 @@ def scan(
         reached, lasting = max(latest, reached), min(expiry, lasting)
         if reached >= lasting:
             continue
+        if kept_mask > 0:
+            selected = before & mem[word + kept_mask]
+            if selected == 0:
+                continue
         if is_state:
             first = states[target, k.N_ROWS]
             if not components_alive(mem, streams, lists, word, first, states[target, k.N_ROWS_COUNT]):
@@ -132,6 +139,7 @@ def scan(
         prefetch(mem, region + (max(candidate, oldest) & mask) * stride)  # it comes before it is needed
         frames.latest[frame, depth + 1] = reached
         frames.expiry[frame, depth + 1] = lasting
+        frames.mask[frame, depth + 1] = selected
         binds = steps[step, k.X_BINDS]
         for i in range(binds, binds + 3 * steps[step, k.X_BIND_COUNT], 3):
             code[frame, lists[i]] = code_of(mem, streams, bound, frame, lists[i + 1], lists[i + 2])

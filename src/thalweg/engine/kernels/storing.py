@@ -32,6 +32,8 @@ def store(mem: Int64s, tables: k.Tables, frames: k.Frames, frame: int, depth: in
     head = states[target, k.N_HEADS] + (key & states[target, k.N_MASK])
     mem[word + k.ENTRY_LINK] = mem[head]
     mem[head] = count
+    if states[target, k.N_KEPT_MASK] > 0:
+        mem[word + states[target, k.N_KEPT_MASK]] = frames.mask[frame, depth + 1]
     first = states[target, k.N_COMPONENTS]
     for i in range(states[target, k.N_COMPONENT_COUNT]):
         mem[word + k.COMPONENTS + i] = frames.bound[frame, lists[first + i]]
@@ -40,7 +42,7 @@ def store(mem: Int64s, tables: k.Tables, frames: k.Frames, frame: int, depth: in
 
 
 @inlined
-def emit(mem: Int64s, tables: k.Tables, frames: k.Frames, depth: int, output: Int64s) -> bool:
+def emit(mem: Int64s, tables: k.Tables, frames: k.Frames, depth: int, output: Int64s, masks: Int64s) -> bool:
     """Put the tuple so far into the output, as the row numbers of its components; whether there was room for it."""
     registers = frames.registers
     outputs = registers[k.R_OUTPUTS]
@@ -48,6 +50,7 @@ def emit(mem: Int64s, tables: k.Tables, frames: k.Frames, depth: int, output: In
         return False
     output[0, outputs] = frames.latest[0, depth + 1]
     output[1, outputs] = frames.expiry[0, depth + 1]
+    masks[outputs] = frames.mask[0, depth + 1]
     for stream in range(tables.streams.shape[0]):
         output[2 + stream, outputs] = code_of(mem, tables.streams, frames.bound, 0, stream, k.ROW)
     registers[k.R_OUTPUTS] = outputs + 1

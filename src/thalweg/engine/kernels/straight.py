@@ -73,12 +73,12 @@ def run_straight(
                 s, now = x, coming[x]
         if now == FOREVER:
             break
-        new, prefix = at[s], streams[s, k.S_PREFIX]
-        soon = new + LOOK_AHEAD * prefix
+        new, prefix, offered = at[s], streams[s, k.S_PREFIX], streams[s, k.S_OFFERED]
+        soon = new + LOOK_AHEAD * offered
         if soon < end[s]:
             prefetch(mem, heads[s] + (tuples[soon + field[s]] & head_mask[s]) * span[s])
         watermark = max(watermark, min(now, horizon))
-        if tuples[new + k.ROW] >= 0:
+        if tuples[new + streams[s, k.S_OFFERED_MASK]] != 0:
             # 1. Purge.
             first, sequence, life = oldest[s], following[s], lifetime[s]
             start, wrap, step = region[s], mask[s], stride[s]
@@ -167,7 +167,7 @@ def run_straight(
             following[s] = sequence + 1
             mem[word + chain[s]] = candidates[s]
             mem[heads[s] + (key & head_mask[s]) * span[s]] = sequence
-        at[s] = new + prefix
+        at[s] = new + offered
         coming[s] = tuples[at[s]] if at[s] < end[s] else FOREVER
         arrived[s] += 1
         taken += 1

@@ -10,17 +10,21 @@ GREATEST = 2**63 - 1
 ALL = -1
 """A word with every bit set."""
 
-# A tuple of a base window; then its codes, operands, [partition, newer, alive], links. ROW is negative if it can join
-# nothing (it may still count in a ROWS window). Its expiry follows from its time, which keeps a tuple with one key
-# within half a cache line.
-T, ROW, CODES = 0, 1, 2
+# A tuple of a base window; then [mask], its codes, operands, [partition, newer, alive], links. Its expiry follows from
+# its time, which keeps a tuple with one key within half a cache line.
+T, ROW, FIRST_FIELD = 0, 1, 2
+# A tuple's mask has a bit for each distinct selection that it passes; without any it joins nothing, though it may count
+# in a ROWS window. The mask of a partial tuple is the AND of its parts, and zero stops it. Where there is a single
+# selection, windows and states hold nothing that fails it, and keep no masks.
 # An entry of a state; then the sequence numbers of its components.
 ENTRY_T, ENTRY_EXPIRY, ENTRY_KEY, ENTRY_LINK, COMPONENTS = 0, 1, 2, 3, 4
 
 # Columns of Tables.streams.
 (S_REGION, S_MASK, S_STRIDE, S_OLDEST, S_NEXT, S_PREFIX, S_LIFETIME, S_ROWS, S_PARTITIONS, S_PATH, S_PATHS) = range(11)
 S_RENUMBERED = 11  # how many numbers below S_NEXT were given to tuples that had one before, less those taken back
-STREAM_FIELDS = 12
+# The words of an offered tuple, where among them its mask is; where the window has it (0: it keeps none).
+S_OFFERED, S_OFFERED_MASK, S_KEPT_MASK = range(12, 15)
+STREAM_FIELDS = 15
 # Fields of a tuple in a ROWS window, counted from the end of its own words, and values of the second.
 NEWER, ALIVE = 0, 1
 DEAD, JOINING, COUNTED = 0, 1, 2  # pushed out; in the window; in the window but able to join nothing
@@ -34,7 +38,8 @@ PATH_FIELDS = 6
 N_LIVE, N_COMPONENTS, N_COMPONENT_COUNT, N_KEY, N_KEY_COUNT, N_ROWS, N_ROWS_COUNT = range(9, 16)
 N_BIRTH = 16  # where, of a state that is not complete, the sequence number is, stream by stream, that the first tuple
 # after its birth got (FOREVER: of a stream that it has not)
-STATE_FIELDS = 17
+N_KEPT_MASK = 17  # where its entries have their mask (0: they keep none)
+STATE_FIELDS = 18
 # Columns of Tables.steps, a row per instruction. What it does, and with what: a PROBE has the window or state that it
 # looks into, and how; a STORE the state, and whether the key must be live; a GATE its row of Feedback.gates.
 X_OP, X_TARGET, X_IS_STATE, X_PATH, X_FIELD, X_KEY, X_KEY_COUNT, X_CHECKS, X_CHECK_COUNT = range(9)
@@ -123,6 +128,7 @@ class Frames(NamedTuple):
     probe: Int64s  # [frame, depth] the key looked up
     latest: Int64s  # [frame, depth] the greatest time so far
     expiry: Int64s  # [frame, depth] the least expiry so far
+    mask: Int64s  # [frame, depth] the selections that all components so far pass
     bound: Int64s  # [frame, stream] the component of that stream
     code: Int64s  # [frame, class] the value of that attribute class
 

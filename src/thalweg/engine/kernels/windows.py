@@ -44,17 +44,17 @@ def join_partition(mem: Int64s, streams: Int64s, stream: int, sequence: int) -> 
     victim = region + (mem[partition] & mask) * stride
     mem[partition] = mem[victim + newer]
     mem[partition + 2] -= 1
-    mem[victim + streams[stream, k.S_PREFIX] + k.ALIVE] = k.DEAD
-    return victim if mem[victim + k.ROW] >= 0 else -1
+    alive = victim + streams[stream, k.S_PREFIX] + k.ALIVE
+    joined = mem[alive] == k.JOINING
+    mem[alive] = k.DEAD
+    return victim if joined else -1
 
 
 @jit
 def is_over(mem: Int64s, streams: Int64s, stream: int, word: int, watermark: int) -> bool:
     """Whether a base tuple can be part of nothing to come."""
-    if mem[word + k.ROW] < 0:
-        return True
     if streams[stream, k.S_ROWS] > 0:
-        return mem[word + streams[stream, k.S_PREFIX] + k.ALIVE] == k.DEAD
+        return mem[word + streams[stream, k.S_PREFIX] + k.ALIVE] != k.JOINING
     lifetime = streams[stream, k.S_LIFETIME]
     return lifetime < FOREVER and mem[word + k.T] + lifetime <= watermark
 
@@ -125,7 +125,6 @@ def forget_newest(mem: Int64s, streams: Int64s, paths: Int64s, lists: Int64s, st
     word = streams[stream, k.S_REGION] + (sequence & streams[stream, k.S_MASK]) * streams[stream, k.S_STRIDE]
     if streams[stream, k.S_ROWS] > 0:  # it counts all the same
         mem[word + streams[stream, k.S_PREFIX] + k.ALIVE] = k.COUNTED
-        mem[word + k.ROW] = ~mem[word + k.ROW]
         return
     first = streams[stream, k.S_PATH]
     for path in range(first, first + streams[stream, k.S_PATHS]):
@@ -175,7 +174,7 @@ def fill_path(mem: Int64s, tables: k.Tables, stream: int, path: int) -> None:
             key = hash_fields(mem, region + ((sequence + FAR_AHEAD) & mask) * stride, lists, fields, count)
             prefetch(mem, heads + (key & paths[path, k.P_MASK]) * paths[path, k.P_SPAN])
         word = region + (sequence & mask) * stride
-        if mem[word + k.ROW] >= 0:
+        if row[k.S_ROWS] == 0 or mem[word + row[k.S_PREFIX] + k.ALIVE] != k.COUNTED:
             link(mem, paths, lists, path, word, sequence)
 
 
