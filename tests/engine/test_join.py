@@ -25,6 +25,7 @@ from thalweg.cql.query import (
     StreamRef,
     Theta,
 )
+from thalweg.engine.completion import Completion
 from thalweg.engine.encoding import mix
 from thalweg.engine.join import JoinEngine
 from thalweg.engine.layout import layouts
@@ -227,8 +228,8 @@ def make_curious(patch: pytest.MonkeyPatch, rng: random.Random) -> None:
     """Let the engine look often whether states have become complete, or between any two stretches."""
     patch.setattr("thalweg.engine.completion._PAUSE", 3)
     if rng.random() < 0.5:
-        patch.setattr(JoinEngine, "_wait_a_turn", lambda _: None)
-        patch.setattr(JoinEngine, "_wait_half_a_turn", lambda _: None)
+        patch.setattr(Completion, "_wait_a_turn", lambda _: None)
+        patch.setattr(Completion, "_wait_half_a_turn", lambda _: None)
 
 
 def make_eager(patch: pytest.MonkeyPatch, rng: random.Random) -> None:
