@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.engine.encoding import Booleans, microseconds
-from thalweg.engine.instants import FOREVER, NEVER
 from thalweg.engine.kernels.compiled import Int64s
+from thalweg.engine.time_bounds import FOREVER, NEVER
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from thalweg.cql import match_name
-from thalweg.engine.instants import GREATEST_TIME
+from thalweg.engine.time_bounds import GREATEST_TIME
 from thalweg.errors import InputError, warn
 
 TimeUnit = Literal["s", "ms", "us", "ns"]

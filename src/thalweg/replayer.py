@@ -18,9 +18,9 @@ from thalweg.engine.batch import Batch
 from thalweg.engine.bucket import open_bucket
 from thalweg.engine.compilation import ready_kernels
 from thalweg.engine.eddy import Policy
-from thalweg.engine.instants import FOREVER
 from thalweg.engine.payload import TablePayload
 from thalweg.engine.savings import Savings
+from thalweg.engine.time_bounds import FOREVER
 from thalweg.errors import PlanError, QueryError, warn
 from thalweg.event_times import DEFAULT_TIME, Times, TimeUnits, time_columns, time_units, warn_of_zones, with_unit
 from thalweg.intake import as_tables, unusable_columns

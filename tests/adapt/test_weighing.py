@@ -32,7 +32,7 @@ def test_prices_make_predicted_work_cost_what_was_predicted(text: str, keeping: 
         sum(head.rate for head in cost.heads),
         sum(step.probes for step in steps),
         sum(step.candidates for step in steps),
-        sum(step.matches for step in steps if step.step.stores is not None),
+        sum(step.matches for step in steps if step.stores is not None),
         0.0,
         sum(head.steps[-1].matches for head in cost.heads),
     )

@@ -40,9 +40,10 @@ def words(query: Query, events: Sequence[Event], first: Sequence[int] | None = N
     matrices = []
     for s, (ref, layout) in enumerate(zip(query.streams, layouts(query), strict=True)):
         mine = [event for event in events if event[0] == ref.alias]
-        matrix = np.zeros((len(mine), layout.width), np.int64)
+        matrix = np.zeros((len(mine), layout.offered), np.int64)
         for i, (_, time, key) in enumerate(mine):
             matrix[i, :2] = time, i + (first[s] if first is not None else 0)
+            matrix[i, layout.offered_mask] = 1
             matrix[i, layout.codes[0]] = mix(np.array([key]))[0]
         matrices.append(matrix)
     return matrices

@@ -20,8 +20,8 @@ def ready(cache: Path) -> subprocess.CompletedProcess[str]:
 def test_a_cache_of_types_that_are_gone_is_replaced(tmp_path: Path) -> None:
     first = ready(tmp_path)
     assert first.stdout == "ready\n", first.stderr
-    index = next(tmp_path.rglob("join.run-*.nbi"))
-    stale = numba_version(index.read_bytes()) + b"cthalweg.engine.kernels.join\nGone\n."
+    index = next(tmp_path.rglob("machine.run-*.nbi"))
+    stale = numba_version(index.read_bytes()) + b"cthalweg.engine.kernels.machine\nGone\n."
     index.write_bytes(stale)
     again = ready(tmp_path)
     assert again.stdout == "ready\n", again.stderr

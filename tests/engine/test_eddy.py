@@ -33,10 +33,10 @@ def test_any_plan_and_any_changes_give_the_naive_answer(policy: Policy, small: b
     setting = random_setting(rng)
     with pytest.MonkeyPatch.context() as patch:
         if small:
-            patch.setattr("thalweg.engine.join._FIRST_CAPACITY", 2)
-            patch.setattr("thalweg.engine.join._SPARE_SLOTS", 1)
+            patch.setattr("thalweg.engine.workspace.FIRST_CAPACITY", 2)
+            patch.setattr("thalweg.engine.states._SPARE_SLOTS", 1)
             make_curious(patch, rng)
-            patch.setattr("thalweg.engine.join._OUTPUT_BLOCK", rng.choice([1, 3, 50]))
+            patch.setattr("thalweg.engine.machine._OUTPUT_BLOCK", rng.choice([1, 3, 50]))
             patch.setattr("thalweg.engine.eddy._PATIENCE", rng.choice([1, 5]))
             patch.setattr("thalweg.engine.eddy._ENOUGH", 1)
             patch.setattr("thalweg.engine.eddy._ADVENTURE", rng.choice([1, 4]))
@@ -69,9 +69,10 @@ def a_plan(text: str, *, keep: bool = True) -> TreePlan:
 def feed(engine: JoinEngine, tuples: list[tuple[int, int, int]], row: int = 0) -> int:
     """Tuples (stream, time, key) in time order; the number of results."""
     batches = []
-    for stream in range(len(engine.layouts)):
-        mine = [(time, row + i, key, 0) for i, (s, time, key) in enumerate(tuples) if s == stream]
-        batches.append(np.array(mine, np.int64).reshape(-1, 4)[:, : engine.layouts[stream].width])
+    for stream, layout in enumerate(engine.layouts):
+        partition = () if layout.partition is None else (0,)
+        mine = [(time, row + i, key, *partition, 1) for i, (s, time, key) in enumerate(tuples) if s == stream]
+        batches.append(np.array(mine, np.int64).reshape(-1, layout.offered))
     engine.offer(batches)
     return sum(len(block) for block in engine.advance())
 

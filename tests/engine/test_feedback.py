@@ -344,8 +344,8 @@ def test_sparse_and_bursty_partners_give_the_naive_answer(small: bool, seed: int
     setting = sparse_setting(rng)
     with pytest.MonkeyPatch.context() as patch:
         if small:
-            patch.setattr("thalweg.engine.join._FIRST_CAPACITY", 2)
-            patch.setattr("thalweg.engine.join._SPARE_SLOTS", 1)
+            patch.setattr("thalweg.engine.workspace.FIRST_CAPACITY", 2)
+            patch.setattr("thalweg.engine.states._SPARE_SLOTS", 1)
             make_curious(patch, rng)
             make_eager(patch, rng)
             patch.setattr("thalweg.engine.join._STRETCH", rng.choice([1, 10]))

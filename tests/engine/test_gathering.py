@@ -14,7 +14,7 @@ from thalweg.cql.query import Query
 from thalweg.engine.encoding import encoders
 from thalweg.engine.expressions import Expressions, physical_names
 from thalweg.engine.join import JoinEngine
-from thalweg.engine.kernels.tables import S_RENUMBERED, X_IS_STATE
+from thalweg.engine.kernels.tables import PROBE, S_RENUMBERED, X_IS_STATE, X_OP
 from thalweg.engine.results import engine_columns
 from thalweg.plan.tree import TreePlan, parse_plan
 
@@ -102,14 +102,15 @@ def test_a_state_that_gathers_is_probed_when_the_last_old_tuple_has_left() -> No
     feeder = Feeder(LOOPS, PLANS[0])
     feeder.feed(some_events(random.Random(2), 150))
     feeder.engine.transition(pipeline(PLANS[1]))
-    passing_over = feeder.engine._assembly
+    passing_over = feeder.engine.workspace.assembly
     feeder.feed([(0, 240, 1, 0)])  # what came at 149 lives until 248
     assert set(feeder.live().values()) == {0}
-    assert feeder.engine._assembly is passing_over
+    assert feeder.engine.workspace.assembly is passing_over
     feeder.feed([(0, 290, 1, 0)])  # half a window after the last look
     assert set(feeder.live().values()) == {None}
-    assert not passing_over.steps[:, X_IS_STATE].any()
-    assert feeder.engine._assembly.steps[:, X_IS_STATE].any()
+    assert not passing_over.steps[passing_over.steps[:, X_OP] == PROBE, X_IS_STATE].any()
+    probing = feeder.engine.workspace.assembly.steps
+    assert probing[probing[:, X_OP] == PROBE, X_IS_STATE].any()
 
 
 def test_what_a_lookup_can_compute_is_completed_when_it_is_asked_for() -> None:
@@ -139,7 +140,7 @@ def test_a_state_in_which_time_ends_nothing_is_completed_when_it_is_asked_for() 
 def test_overlapping_changes_and_tuples_out_of_order(
     query: Query, limit: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("thalweg.engine.join._FIRST_CAPACITY", 16)
+    monkeypatch.setattr("thalweg.engine.workspace.FIRST_CAPACITY", 16)
     for seed in range(8):
         rng = random.Random(seed)
         moved, still = Feeder(query, PLANS[0], limit), Feeder(query, PLANS[0])
@@ -157,20 +158,20 @@ def test_states_that_memory_kept_from_gathering_are_probed_all_the_same() -> Non
     feeder = Feeder(LOOPS, PLANS[0], memory_limit=1)
     feeder.feed(some_events(random.Random(2), 150))
     feeder.engine.transition(pipeline(PLANS[1]))
-    passing_over = feeder.engine._assembly
+    passing_over = feeder.engine.workspace.assembly
     for start in range(150, 750, 150):
         feeder.feed(some_events(random.Random(start), 150, start))
-    assert feeder.engine._assembly is not passing_over
+    assert feeder.engine.workspace.assembly is not passing_over
 
 
 def test_old_tuples_stay_old_when_a_partition_is_renumbered(monkeypatch: pytest.MonkeyPatch) -> None:
     """A silent partition holds on to its tuple while others come and go; closing the gap gives it a new number."""
-    monkeypatch.setattr("thalweg.engine.join._FIRST_CAPACITY", 16)
+    monkeypatch.setattr("thalweg.engine.workspace.FIRST_CAPACITY", 16)
     feeder = Feeder(compared("R.k = S.k AND S.k = T.k AND T.k = U.k", "PARTITION BY x ROWS 1"), PLANS[0])
     feeder.feed([(1, 0, 0, 7), (2, 1, 0, 7), (3, 2, 0, 7)])
     feeder.engine.transition(pipeline("((S T) R) U"))
     feeder.feed([(1 + i % 2, 10 + i, 1, i) for i in range(100)])
-    assert feeder.engine._streams[1, S_RENUMBERED] > 0
+    assert feeder.engine.workspace.streams[1, S_RENUMBERED] > 0
     feeder.feed([(0, 200, 0, 7)])
     assert sum(feeder.results.values()) == 1
 

@@ -29,7 +29,7 @@ from thalweg.engine.bucket import Bucket, open_bucket
 from thalweg.engine.image import mark_dirty, read_image, write_image
 from thalweg.engine.interner import Interner
 from thalweg.engine.join_bucket import JoinBucket
-from thalweg.engine.kernels import join as kernels
+from thalweg.engine.kernels import machine as kernels
 from thalweg.engine.memory import MappedArena, Memory
 from thalweg.engine.payload import Payload, TablePayload
 from thalweg.engine.snapshot import Restoration, Snapshot
@@ -178,8 +178,8 @@ def through(directory: Path, query: Query, production: Production | Feedback = "
 def test_a_bucket_handed_over_after_every_batch_answers_as_one_that_never_was(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("thalweg.engine.join._SPARE_SLOTS", 1)
-    monkeypatch.setattr("thalweg.engine.join._FIRST_CAPACITY", 2)  # stores have to grow all the time
+    monkeypatch.setattr("thalweg.engine.states._SPARE_SLOTS", 1)
+    monkeypatch.setattr("thalweg.engine.workspace.FIRST_CAPACITY", 2)  # stores have to grow all the time
     query = bound(name)
     alone = list(run(opened(query), query, feed(query)))
     assert sum(table.num_rows for table in alone) > 20
@@ -415,7 +415,7 @@ def test_a_bucket_goes_on_whatever_happens_to_its_image(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A disk that is full now and then, and files that vanish while the bucket lives in them."""
-    monkeypatch.setattr("thalweg.engine.join._FIRST_CAPACITY", 16)
+    monkeypatch.setattr("thalweg.engine.workspace.FIRST_CAPACITY", 16)
     rng = random.Random(name)
     query = bound(name)
     room = os.posix_fallocate

@@ -25,6 +25,7 @@ from thalweg.cql.query import (
     StreamRef,
     Theta,
 )
+from thalweg.engine.completion import Completion
 from thalweg.engine.encoding import mix
 from thalweg.engine.join import JoinEngine
 from thalweg.engine.layout import layouts
@@ -183,9 +184,10 @@ def words(query: Query, events: list[Tuple]) -> list[np.ndarray]:
     matrices = []
     for s, layout in enumerate(layouts(query)):
         mine = [e for e in events if e.stream == s]
-        matrix = np.zeros((len(mine), layout.width), np.int64)
+        matrix = np.zeros((len(mine), layout.offered), np.int64)
         for row, event in zip(matrix, mine, strict=True):
-            row[:2] = event.time, event.row if event.joins else ~event.row
+            row[:2] = event.time, event.row
+            row[layout.offered_mask] = event.joins
             for c, field in layout.codes.items():
                 row[field] = mix(np.array([event.keys[c]]))[0]
             for operand, field in layout.operands.items():
@@ -224,10 +226,10 @@ def poison_what_is_freed(patch: pytest.MonkeyPatch) -> None:
 
 def make_curious(patch: pytest.MonkeyPatch, rng: random.Random) -> None:
     """Let the engine look often whether states have become complete, or between any two stretches."""
-    patch.setattr("thalweg.engine.join._PAUSE", 3)
+    patch.setattr("thalweg.engine.completion._PAUSE", 3)
     if rng.random() < 0.5:
-        patch.setattr(JoinEngine, "_wait_a_turn", lambda _: None)
-        patch.setattr(JoinEngine, "_wait_half_a_turn", lambda _: None)
+        patch.setattr(Completion, "_wait_a_turn", lambda _: None)
+        patch.setattr(Completion, "_wait_half_a_turn", lambda _: None)
 
 
 def make_eager(patch: pytest.MonkeyPatch, rng: random.Random) -> None:
@@ -294,13 +296,13 @@ def test_any_plan_and_any_changes_give_the_naive_answer(small: bool, seed: int) 
     setting = random_setting(rng)
     with pytest.MonkeyPatch.context() as patch:
         if small:
-            patch.setattr("thalweg.engine.join._FIRST_CAPACITY", 2)
-            patch.setattr("thalweg.engine.join._SPARE_SLOTS", 1)
+            patch.setattr("thalweg.engine.workspace.FIRST_CAPACITY", 2)
+            patch.setattr("thalweg.engine.states._SPARE_SLOTS", 1)
             make_curious(patch, rng)
             poison_what_is_freed(patch)
-            patch.setattr("thalweg.engine.join._OUTPUT_BLOCK", rng.choice([1, 3, 50]))
+            patch.setattr("thalweg.engine.machine._OUTPUT_BLOCK", rng.choice([1, 3, 50]))
             patch.setattr("thalweg.engine.join._STRETCH", rng.choice([1, 3, 10]))
-            patch.setattr("thalweg.engine.join._FEW_KEYS", rng.choice([0, 1, 16]))
+            patch.setattr("thalweg.engine.completion._FEW_KEYS", rng.choice([0, 1, 16]))
             make_eager(patch, rng)
             patch.setattr("thalweg.engine.parallel_track._FIRST_SLOTS", 2)
             patch.setattr("thalweg.engine.parallel_track.ParallelTrack._stretch", rng.choice([1, 5]))

@@ -119,8 +119,8 @@ def test_nested_loops_ask(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_promise_counts_partners_and_the_price_of_asking() -> None:
     engine = run(LEFT_DEEP, "push", windows=2)
     assert isinstance(engine.plan, TreePlan)
-    programs = compile_programs(engine.plan, engine.graph)
-    demands = find_demands(engine.plan, engine.graph, programs)
+    programs = compile_programs(engine.plan, engine.workspace.graph)
+    demands = find_demands(engine.plan, engine.workspace.graph, programs)
     promise = Promise(engine.glimpse(256), engine.layouts, programs, demands)
     assert promise.cost(1e6) < 0.5e6  # most of what a stream brings has no partner in d
     assert promise.cost(0.0) > 100  # and asking costs something

@@ -144,7 +144,7 @@ def test_states_become_complete() -> None:
 
 def test_keys_that_are_asked_for_in_vain_do_not_keep_a_state_incomplete(monkeypatch: pytest.MonkeyPatch) -> None:
     """S and T have no key in common: there is nothing to complete."""
-    monkeypatch.setattr("thalweg.engine.join._PAUSE", 1)
+    monkeypatch.setattr("thalweg.engine.completion._PAUSE", 1)
     query = rstu(width=10_000)
     feeder = Feeder(query, JoinEngine(query, pipeline(OLD)))
     keys = range(3000)
@@ -160,7 +160,7 @@ def test_keys_that_have_left_all_windows_are_forgotten() -> None:
     query = rstu(width=50)
     engine = JoinEngine(query, pipeline("((S T) R) U"))
     feeder = Feeder(query, engine)
-    engine._evict(engine._nodes.index(frozenset({1, 2})), 0, 16)  # as a memory limit would
+    engine.states.evict(engine.workspace.nodes.index(frozenset({1, 2})), 0, 16)  # as a memory limit would
     for start in range(0, 12_000, 60):  # S and T have every key for a while, and R asks for it
         feeder.feed([("STR"[t % 3], t, t // 3) for t in range(start, start + 60)])
     (state,) = [size for size in feeder.joiner.sizes() if size.node == frozenset({1, 2})]
@@ -226,7 +226,7 @@ def test_a_state_is_complete_when_one_window_has_turned() -> None:
 
 def test_states_become_complete_in_windows_that_do_not_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     """However few keys there are, and however many of them were absent at an earlier look (JISC 4.3)."""
-    monkeypatch.setattr("thalweg.engine.join._PAUSE", 1)
+    monkeypatch.setattr("thalweg.engine.completion._PAUSE", 1)
     for keys in (10, 400):
         query = rstu(width=10**9)
         feeder = Feeder(query, JoinEngine(query, pipeline(OLD)))

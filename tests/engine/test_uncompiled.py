@@ -11,10 +11,12 @@ SCRIPT = """
 import random, numba
 from tests.engine.test_join import MIGRATIONS, naive, random_production, random_setting, run
 from tests.engine.uncompiled import watch
-from thalweg.engine.kernels import eddy, feedback, join, results, states, straight, windows
+from thalweg.engine.kernels import (
+    arrival, eddy, feedback, machine, probing, results, scanning, states, storing, straight, windows
+)
 
-assert not hasattr(join.run, "py_func"), "compiled"
-watch(eddy, feedback, join, results, states, straight, windows)
+assert not hasattr(machine.run, "py_func"), "compiled"
+watch(arrival, eddy, feedback, machine, probing, results, scanning, states, storing, straight, windows)
 for seed in range(60):
     rng = random.Random(seed)
     setting = random_setting(rng)

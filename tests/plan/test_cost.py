@@ -159,8 +159,8 @@ def test_steps_find_what_the_statistics_say(seed: int) -> None:
         for head in cost.heads:
             bound = frozenset((head.stream,))
             for step in head.steps:
-                target = step.step.target
-                expected = known.candidates(graph, bound, target, step.step.key), known.matches(graph, bound, target)
+                target = step.probe.target
+                expected = known.candidates(graph, bound, target, step.probe.key), known.matches(graph, bound, target)
                 assert (step.candidates / step.probes, step.matches / step.probes) == pytest.approx(expected)
                 bound |= target
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.plan.random_worlds import all_keepings, all_trees, random_graph, random_statistics, seeded
 from thalweg.plan.join_graph import JoinGraph
-from thalweg.plan.program import Program, Programs, Rank, Step, compile_programs
+from thalweg.plan.program import Emit, Probe, Program, Programs, Rank, Store, compile_programs
 from thalweg.plan.search import rank
 from thalweg.plan.tree import LinearPlan, Node, Plan, TreePlan, parse_plan
 
@@ -18,7 +18,7 @@ Combination = dict[int, Row]
 
 
 def targets(program: Program) -> list[list[int]]:
-    return [sorted(step.target) for step in program.steps]
+    return [sorted(probe.target) for probe in program.probes]
 
 
 ONE_CLASS = JoinGraph(4, (frozenset(range(4)),))
@@ -34,7 +34,7 @@ def test_a_pipeline_probes_siblings_and_stores_on_the_way_up() -> None:
         [[0, 1], [3]],
         [[0, 1, 2]],
     ]
-    assert [step.stores for step in programs.heads[0].steps] == [frozenset({0, 1}), frozenset({0, 1, 2}), None]
+    assert [state for _, state in programs.heads[0].stored_probes()] == [frozenset({0, 1}), frozenset({0, 1, 2}), None]
     assert programs.keys == {frozenset({0, 1}): (0,), frozenset({0, 1, 2}): (0,)}
     assert targets(programs.completions[frozenset({0, 1, 2})]) == [[2], [0, 1]]  # no tuple of it, no completion
 
@@ -48,7 +48,7 @@ def test_a_tree_that_keeps_nothing_is_an_m_join() -> None:
         [[2], [0], [1]],
     ]
     assert programs.completions == {}
-    assert all(step.stores is None for program in programs.heads for step in program.steps)
+    assert all(state is None for program in programs.heads for _, state in program.stored_probes())
 
 
 def test_a_linear_plan_is_followed_to_the_letter() -> None:
@@ -73,9 +73,9 @@ def test_nested_loops_look_nothing_up_and_keep_the_keys() -> None:
     loops = compile_programs(plan, ONE_CLASS, fills=True, nested_loops=True)
     assert loops.keys == looked_up.keys
     for one, other in zip(_all(looked_up), _all(loops), strict=True):
-        assert [replace(step, loops=bool(step.key)) for step in one.steps] == list(other.steps)
-        assert [step.scans for step in one.steps] == [not step.key for step in one.steps]
-        assert all(step.scans for step in other.steps)
+        assert [replace(probe, loops=bool(probe.key)) for probe in one.probes] == list(other.probes)
+        assert [probe.scans for probe in one.probes] == [not probe.key for probe in one.probes]
+        assert all(probe.scans for probe in other.probes)
 
 
 def _all(programs: Programs) -> list[Program]:
@@ -91,8 +91,8 @@ def test_the_rank_orders_the_parts_of_what_is_not_kept() -> None:
 
 def test_several_classes_only_share_a_hash_so_all_are_checked() -> None:
     graph = JoinGraph(2, (frozenset({0, 1}), frozenset({0, 1})), (frozenset({0, 1}),))
-    (step,) = compile_programs(parse_plan("A B", "AB"), graph).heads[0].steps
-    assert step == Step(frozenset({1}), (0, 1), (0, 1), (0,), None)
+    (probe,) = compile_programs(parse_plan("A B", "AB"), graph).heads[0].probes
+    assert probe == Probe(frozenset({1}), (0, 1), (0, 1), (0,))
 
 
 class Interpreter:
@@ -119,19 +119,23 @@ class Interpreter:
 
     def _run(self, program: Program, start: Combination, given: dict[int, int]) -> list[Combination]:
         found = [start]
-        for step in program.steps:
-            found = [grown for bound in found for grown in self._probe(step, bound, given)]
-            if step.stores is not None:
-                assert set().union(*found) <= step.stores
-                self.states[step.stores] += found
+        for each in program.instructions:
+            if isinstance(each, Probe):
+                found = [grown for bound in found for grown in self._probe(each, bound, given)]
+            elif isinstance(each, Store):
+                assert set().union(*found) <= each.state
+                self.states[each.state] += found
+            else:
+                assert each == Emit()
+                return found
         return found
 
-    def _probe(self, step: Step, bound: Combination, given: dict[int, int]) -> list[Combination]:
+    def _probe(self, step: Probe, bound: Combination, given: dict[int, int]) -> list[Combination]:
         (first, *others) = step.target
         entries = self.states[step.target] if others else self.windows[first]
         return [bound | entry for entry in entries if self._match(step, bound, entry, given)]
 
-    def _match(self, step: Step, bound: Combination, entry: Combination, given: dict[int, int]) -> bool:
+    def _match(self, step: Probe, bound: Combination, entry: Combination, given: dict[int, int]) -> bool:
         ours = {c: self._value(bound, c, given) for c in (*step.key, *step.checks)}
         theirs = {c: self._value(entry, c, {}) for c in (*step.key, *step.checks)}
         if len(step.key) == 1 and ours[step.key[0]] != theirs[step.key[0]]:

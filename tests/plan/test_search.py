@@ -174,7 +174,7 @@ def test_any_number_of_streams_gets_a_plan_that_compiles(streams: int, states: s
     read = parse_plan(format_plan(plan, aliases), aliases)
     assert (read.tree if isinstance(read, TreePlan) else read) == (plan.tree if isinstance(plan, TreePlan) else plan)
     programs = compile_programs(plan, here[0], rank(*here))
-    assert all(sum(len(s.target) for s in p.steps) == streams - 1 for p in programs.heads)
+    assert all(sum(len(s.target) for s in p.probes) == streams - 1 for p in programs.heads)
 
 
 # What the choices amount to.

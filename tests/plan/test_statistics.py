@@ -8,7 +8,7 @@ import pytest
 from tests.plan.queries import SECOND, equality, query, sql, stream, theta
 from tests.plan.random_worlds import random_graph, random_statistics, seeded
 from thalweg.cql.query import Query, RangeWindow, RowsWindow
-from thalweg.engine.instants import NEVER
+from thalweg.engine.time_bounds import NEVER
 from thalweg.errors import PlanError
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.sampling import CONTENTS, INSTANTS, StreamSample

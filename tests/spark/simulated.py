@@ -20,9 +20,9 @@ import pyarrow as pa
 
 from thalweg.cql.query import Query, StreamRef
 from thalweg.engine.expressions import Expressions, physical_names
-from thalweg.engine.instants import NEVER
 from thalweg.engine.interner import comparable
 from thalweg.engine.observations import Work
+from thalweg.engine.time_bounds import NEVER
 from thalweg.options import Adaptivity, Feedback, Migration, Production, States
 from thalweg.plan.partitioning import Coordinate, Partitioning
 from thalweg.spark.carriage import Kept, carriage, narrowed

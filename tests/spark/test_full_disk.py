@@ -26,7 +26,7 @@ BATCHES = 30
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("thalweg.engine.join._FIRST_CAPACITY", 16)
+    monkeypatch.setattr("thalweg.engine.workspace.FIRST_CAPACITY", 16)
     monkeypatch.setattr(lodging, "_told", set())
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.spark.simulated import SimulatedQuery, simulated_spec
 from thalweg.cql import Source, bind
-from thalweg.engine.instants import NEVER
+from thalweg.engine.time_bounds import NEVER
 from thalweg.plan.partitioning import choose_partitioning
 from thalweg.spark import lodging
 from thalweg.spark.metrics import add_up

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from thalweg.engine.instants import NEVER
+from thalweg.engine.time_bounds import NEVER
 from thalweg.spark.watermarks import Watermarks
 
 

@@ -43,7 +43,7 @@ def test_workers_begin_with_everything_loaded_and_leave_ctrl_c_to_the_driver(spa
         import signal
         import sys
 
-        names = ("thalweg.spark.bucket_task", "thalweg.engine.kernels.join")
+        names = ("thalweg.spark.bucket_task", "thalweg.engine.kernels.machine")
         for _ in batches:
             yield pa.record_batch(
                 {

@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from thalweg.cql.query import Theta
 from thalweg.engine.kernels import feedback as fb
 from thalweg.engine.kernels import tables as k
-from thalweg.engine.kernels.compiled import Float64s, Int64s
+from thalweg.engine.kernels.compiled import Float64s, Int32s, Int64s
 from thalweg.engine.layout import StreamLayout
-from thalweg.plan.demand import Demand, Demands, Site
-from thalweg.plan.program import Program, Programs, Step
+from thalweg.plan.program import Demand, Emit, Gate, Instruction, Land, Probe, Program, Programs, Send, Store
 from thalweg.plan.tree import Node
 
 Path = tuple[int, tuple[int, ...]]
@@ -38,6 +37,7 @@ class Assembly:
         paths: the access paths, in the order of their rows (by stream).
         nodes: the kept states, in the order of their rows.
         path_fields, components, keys, rows, parts: (start, count) in ``lists``, per path or state.
+        searching: the first of the programs that look for what a demand asks.
         rare: the keys of access paths that only feedback uses, which is seldom.
         feedback: where programs stop when there is no demand; its tables have no room yet.
 
@@ -45,7 +45,7 @@ class Assembly:
 
     paths: tuple[Path, ...]
     nodes: tuple[Node, ...]
-    steps: Int64s
+    steps: Int32s
     programs: Int64s
     lists: Int64s
     path_fields: tuple[tuple[int, int], ...]
@@ -53,6 +53,7 @@ class Assembly:
     keys: tuple[tuple[int, int], ...]
     rows: tuple[tuple[int, int], ...]
     parts: tuple[tuple[int, int], ...]
+    searching: int
     rare: tuple[tuple[int, ...], ...]
     feedback: fb.Feedback | None
 
@@ -72,27 +73,23 @@ class _Lists:
 def assemble(
     programs: Programs,
     layouts: Sequence[StreamLayout],
-    demands: Demands | None = None,
     *,
     filter_bits: int | None = None,
     unchanging: Node = frozenset(),
 ) -> Assembly:
     """Lay out the programs of a plan as tables of numbers.
 
-    ``demands``: where they stop for want of them; ``filter_bits``: as Bloom filters of that size tell. ``unchanging``:
-    the streams to which nothing is added.
+    ``filter_bits``: gates ask Bloom filters of that size. ``unchanging``: the streams to which nothing is added.
     """
     nodes = tuple(sorted(programs.keys, key=sorted))
     sequence = [*programs.heads, *(programs.completions[node] for node in nodes)]
     sequence += [programs.fills[node] for node in nodes if programs.fills]
     witnesses, used = len(sequence), _looked_up(sequence)
-    rare: set[Path] = set()
-    if demands is not None:
-        sequence += [demand.witness for demand in demands.demands]
-        sequence += demands.searches.values()
-        rare = _looked_up(sequence[witnesses:])
-        if filter_bits is None:
-            rare |= {part for demand in demands.demands for part in _partners(demand, layouts) if part[1]}
+    sequence += [demand.witness for demand in programs.demands]
+    sequence += programs.searches.values()
+    rare = _looked_up(sequence[witnesses:])
+    if filter_bits is None:
+        rare |= {part for demand in programs.demands for part in _partners(demand, layouts) if part[1]}
     paths = tuple(sorted(used | rare))
     lists = _Lists()
     path_fields = tuple(lists.add(layouts[stream].codes[c] for c in key) for stream, key in paths)
@@ -114,18 +111,18 @@ def assemble(
         straight, key = 0, (0, 0)
         if i < len(programs.heads):
             straight, key = _straight(program, layouts), lists.add(_first_key(program, layouts))
-        table.append([len(steps), len(program.steps), *binds, straight, *key])
+        table.append([len(steps), *binds, straight, *key])
         steps += step_rows.of(program, known)
     own_parts = tuple(parts.of(node) for node in nodes)
     feedback = None
-    if demands is not None:
-        firsts = [row[0] for row in table[: len(programs.heads)]]
-        builder = _FeedbackBuilder(programs, demands, layouts, lists, firsts)
+    if programs.demands or programs.searches:
+        firsts = [row[k.G_FIRST] for row in table[: len(programs.heads)]]
+        builder = _FeedbackBuilder(programs, layouts, lists, firsts)
         feedback = builder.build(paths, nodes, len(steps), witnesses, filter_bits, unchanging)
     return Assembly(
         paths,
         nodes,
-        np.array(steps, np.int64).reshape(-1, k.STEP_FIELDS),
+        np.array(steps, np.int32).reshape(-1, k.STEP_FIELDS),
         np.array(table, np.int64).reshape(-1, k.PROGRAM_FIELDS),
         np.array(lists.numbers or [0], np.int64),
         path_fields,
@@ -133,6 +130,7 @@ def assemble(
         keys,
         rows,
         own_parts,
+        witnesses,
         tuple(sorted({key for _, key in rare} - {key for _, key in used})),
         feedback,
     )
@@ -140,7 +138,7 @@ def assemble(
 
 def _looked_up(programs: Iterable[Program]) -> set[Path]:
     """The access paths that programs use."""
-    return {(min(s.target), s.key) for p in programs for s in p.steps if len(s.target) == 1 and not s.scans}
+    return {(min(s.target), s.key) for p in programs for s in p.probes if len(s.target) == 1 and not s.scans}
 
 
 def _partners(demand: Demand, layouts: Sequence[StreamLayout]) -> list[Path]:
@@ -187,18 +185,16 @@ class _Parts:
 
 
 class _FeedbackBuilder:
-    """Demands, sites and gaps as tables of numbers; see :class:`thalweg.engine.kernels.feedback.Feedback`."""
+    """Demands, gates and gaps as tables of numbers; see :class:`thalweg.engine.kernels.feedback.Feedback`."""
 
     def __init__(
         self,
         programs: Programs,
-        demands: Demands,
         layouts: Sequence[StreamLayout],
         lists: _Lists,
         firsts: Sequence[int],
     ) -> None:
         self.programs = programs
-        self.demands = demands
         self.layouts = layouts
         self.lists = lists
         self.firsts = firsts
@@ -214,11 +210,11 @@ class _FeedbackBuilder:
         unchanging: Node,
     ) -> fb.Feedback:
         n = len(self.layouts)
-        demands = np.zeros((len(self.demands.demands), fb.DEMAND_FIELDS), np.int64)
+        demands = np.zeros((len(self.programs.demands), fb.DEMAND_FIELDS), np.int64)
         if filter_bits is not None:
-            keyed = [demand for demand in self.demands.demands if demand.key]
+            keyed = [demand for demand in self.programs.demands if demand.key]
             self.filters = sorted({partner for demand in keyed for partner in _partners(demand, self.layouts)})
-        for i, demand in enumerate(self.demands.demands):
+        for i, demand in enumerate(self.programs.demands):
             is_filtered = filter_bits is not None and bool(demand.key)
             where = self.filters if is_filtered else paths
             partners = [
@@ -235,17 +231,17 @@ class _FeedbackBuilder:
             demands[i, fb.D_IS_FILTERED] = is_filtered
             demands[i, fb.D_IS_FINAL] = set(demand.others) <= unchanging
         gaps = np.zeros((len(nodes), fb.STATE_GAP_FIELDS), np.int64)
-        kinds = [[(classes, self.lists.add(classes)) for classes in self.demands.gaps(node)] for node in nodes]
+        kinds = [[(classes, self.lists.add(classes)) for classes in self.programs.gaps(node)] for node in nodes]
         for i, node in enumerate(nodes):
             gaps[i, [fb.O_KINDS, fb.O_KIND_COUNT]] = self.lists.add(
                 (number for _, place in kinds[i] for number in place), width=2
             )
             gaps[i, fb.O_CARRIERS], _ = self.lists.add(self._carriers(node))
             gaps[i, fb.O_SEARCH] = -1
-            if node in self.demands.searches:
-                gaps[i, fb.O_SEARCH] = witnesses + len(demands) + list(self.demands.searches).index(node)
+            if node in self.programs.searches:
+                gaps[i, fb.O_SEARCH] = witnesses + len(demands) + list(self.programs.searches).index(node)
         is_told = (demands[:, fb.D_IS_FILTERED] > 0) | (demands[:, fb.D_STATE] >= 0)
-        sites, places = self._sites(n + steps, nodes, kinds, is_told)
+        gates, asked = self._gates(steps, nodes, kinds, is_told)
         filters = np.zeros((len(self.filters), fb.FILTER_FIELDS), np.int64)
         stream_filters = np.zeros((n, 2), np.int64)
         for i, (stream, classes) in enumerate(self.filters):
@@ -255,82 +251,106 @@ class _FeedbackBuilder:
                 stream_filters[stream, 0] = i
             stream_filters[stream, 1] += 1
         met, tally = np.zeros(n + 1, np.int64), np.zeros(fb.TALLIES, np.int64)
-        return fb.Feedback(demands, sites, places, gaps, filters, stream_filters, met, tally)
+        return fb.Feedback(demands, gates, asked, gaps, filters, stream_filters, met, tally)
 
     def _carriers(self, node: Node) -> Iterable[int]:
         for attribute in self.programs.keys[node]:
             _, stream, field = _carrier(attribute, node, self.layouts)
             yield from (attribute, stream, k.COMPONENTS + sorted(node).index(stream), field)
 
-    def _sites(
+    def _gates(
         self,
-        places: int,
+        steps: int,
         nodes: Sequence[Node],
         kinds: Sequence[Sequence[tuple[tuple[int, ...], tuple[int, int]]]],
         is_told: NDArray[np.bool_],
     ) -> tuple[Int64s, Int64s]:
+        """The rows of gates, in the order of their instructions; and which of them a failing probe asks about."""
         rows: list[list[int]] = []
-        table = np.zeros((places, fb.PLACE_FIELDS), np.int64)
-        for head, (program, sites) in enumerate(zip(self.programs.heads, self.demands.sites, strict=True)):
-            mine: list[tuple[int, Site]] = []
-            for site in sites:
-                step = -1 if site.depth < 0 else self.firsts[head] + site.depth
-                place = head if step < 0 else len(self.layouts) + step
-                if not table[place, fb.L_SITE_COUNT]:
-                    table[place, fb.L_SITES] = len(rows)
-                table[place, fb.L_SITE_COUNT] += 1
-                gaps = []
-                for node, classes in site.gaps:
+        table = np.zeros((steps, fb.ASKED_FIELDS), np.int64)
+        for first, program in zip(self.firsts, self.programs.heads, strict=True):
+            mine: list[tuple[int, Gate]] = []
+            step = -1
+            for place, each in enumerate(program.instructions, start=first):
+                if isinstance(each, Probe):
+                    step = place
+                if not isinstance(each, Gate):
+                    continue
+                gaps: list[int] = []
+                for node, classes in each.gaps:
                     state = nodes.index(node)
                     kind = [known for known, _ in kinds[state]].index(classes)
                     gaps += [state, kind, *kinds[state][kind][1]]
-                if not is_told[site.demand]:
-                    mine.append((len(rows), site))
-                rows.append([site.demand, step, site.depth, site.size, *self.lists.add(gaps, width=fb.GAP_FIELDS), 0])
-            for depth in range(len(program.steps)):
+                if not is_told[each.demand]:
+                    mine.append((len(rows), each))
+                depth = fb.ANYWHERE if program.unordered and each.depth >= 0 else each.depth
+                stored = _stored_behind(program.instructions[place - first :]) if step >= 0 else None
+                rows.append(
+                    [
+                        each.demand,
+                        step,
+                        depth,
+                        each.size,
+                        *self.lists.add(gaps, width=fb.GAP_FIELDS),
+                        -1 if stored is None else nodes.index(stored),
+                    ]
+                )
+            places = [place for place, each in enumerate(program.instructions, start=first) if isinstance(each, Probe)]
+            for depth, place in enumerate(places):
                 asked = [
-                    (site.size, site.depth, row)
-                    for row, site in mine
-                    if (site.depth < depth or program.unordered) and self._is_ahead(site, program, depth)
+                    (gate.size, gate.depth, row)
+                    for row, gate in mine
+                    if (gate.depth < depth or program.unordered) and self._is_ahead(gate, program, depth)
                 ]
-                place = len(self.layouts) + self.firsts[head] + depth
-                table[place, [fb.L_ASKED, fb.L_ASKED_COUNT]] = self.lists.add(row for *_, row in sorted(asked))
-        return np.array(rows, np.int64).reshape(-1, fb.SITE_FIELDS), table
+                table[place] = self.lists.add(row for *_, row in sorted(asked))
+        return np.array(rows, np.int64).reshape(-1, fb.GATE_FIELDS), table
 
-    def _is_ahead(self, site: Site, program: Program, depth: int) -> bool:
-        """Whether a step at which a part would find its partner comes next, or later if something was joined by now.
+    def _is_ahead(self, gate: Gate, program: Program, depth: int) -> bool:
+        """Whether a probe at which a part would find its partner comes next, or later if something was joined by now.
 
         What one join was given in vain, those above it may not want either: the sooner all of them are asked, the less
-        of the kind is produced. The first probe produces nothing, so if it fails, nobody needs to be asked. (The steps
+        of the kind is produced. The first probe produces nothing, so if it fails, nobody needs to be asked. (The probes
         of an eddy come in any order.)
         """
-        others = set(self.demands.demands[site.demand].others)
+        others = set(self.programs.demands[gate.demand].others)
         last = depth + 1 if depth == 0 or program.unordered else None
-        return any(step.target & others for step in program.steps[depth:last])
+        return any(probe.target & others for probe in program.probes[depth:last])
+
+
+def _stored_behind(instructions: Sequence[Instruction]) -> Node | None:
+    """The state that a tuple is stored in by these instructions before it is probed with, if it is."""
+    for each in instructions:
+        if isinstance(each, Store):
+            return each.state
+        if isinstance(each, Probe | Emit):
+            return None
+    return None
 
 
 def _straight(program: Program, layouts: Sequence[StreamLayout]) -> int:
     """The field of the one key by which a program looks up base windows and does nothing else; 0 if it does."""
-    keys = {step.key for step in program.steps}
+    *probes, last = program.instructions
+    keys = {probe.key for probe in program.probes}
     straight = (
-        not program.unordered
+        isinstance(last, Emit)
         and len(program.head) == 1
         and len(keys) == 1
-        and all(len(s.key) == 1 == len(s.target) for s in program.steps)
-        and not any(s.scans or s.checks or s.thetas or s.stores for s in program.steps)
+        and all(isinstance(p, Probe) and len(p.key) == 1 == len(p.target) for p in probes)
+        and not any(p.scans or p.checks or p.thetas for p in program.probes)
     )
     return layouts[min(program.head)].codes.get(min(keys)[0], 0) if straight else 0
 
 
 def _first_key(program: Program, layouts: Sequence[StreamLayout]) -> list[int]:
-    """The fields of the head's tuple by which the first step is looked up; none if it is not."""
-    if not program.steps or program.steps[0].scans:
+    """The fields of the head's tuple by which the first probe is looked up; none if it is not."""
+    first = program.instructions[0]
+    if not isinstance(first, Probe) or first.scans:
         return []
-    return [layouts[min(program.head)].codes[c] for c in program.steps[0].key]
+    return [layouts[min(program.head)].codes[c] for c in first.key]
 
 
 class _Steps:
-    """Steps as rows. Programs share them from the join on where they meet, and so do their rows."""
+    """Instructions as rows. Programs share probes from the join on where they meet, and so do their rows."""
 
     def __init__(
         self,
@@ -345,46 +365,72 @@ class _Steps:
         self._layouts = layouts
         self._lists = lists
         self._parts = parts
-        self._rows: dict[tuple[Step, frozenset[int], Node | None, int | None], tuple[list[int], frozenset[int]]] = {}
+        self._gates = 0
+        self._rows: dict[tuple[Probe, frozenset[int], Node | None, int | None], tuple[list[int], frozenset[int]]] = {}
 
     def of(self, program: Program, known: Iterable[int]) -> Iterable[list[int]]:
         """The rows of a program that begins with the values of some classes known."""
         sure = program.head if program.given else None
         met = frozenset() if program.unordered else frozenset(known)
-        for i, step in enumerate(program.steps):
-            near = min(program.head) if i == 0 and sure is None else None
-            asked = step, met, sure, near
-            row = self._rows.get(asked)
-            if row is None:
-                row = self._rows[asked] = self._row(*asked)
-            met = met if program.unordered else row[1]
-            yield row[0]
+        near = min(program.head) if sure is None else None
+        for each in program.instructions:
+            if isinstance(each, Probe):
+                asked = each, met, sure, near
+                row = self._rows.get(asked)
+                if row is None:
+                    row = self._rows[asked] = self._row(*asked)
+                met = met if program.unordered else row[1]
+                near = None
+                yield row[0]
+            else:
+                yield self._plain_row(each)
+        if not program.instructions or not isinstance(program.instructions[-1], Emit):
+            yield _operands(k.BACK)
+
+    def _plain_row(self, instruction: Instruction) -> list[int]:
+        match instruction:
+            case Store(state, always):
+                return _operands(k.STORE, self._states[state], int(always))
+            case Gate():
+                self._gates += 1
+                return _operands(k.GATE, self._gates - 1)
+            case Send():
+                return _operands(k.SEND)
+            case Land():
+                return _operands(k.LAND)
+            case _:
+                return _operands(k.EMIT)
 
     def _row(
-        self, step: Step, met: frozenset[int], sure: Node | None, near: int | None
+        self, probe: Probe, met: frozenset[int], sure: Node | None, near: int | None
     ) -> tuple[list[int], frozenset[int]]:
-        """A step as a row, and the classes known after it."""
-        stream = min(step.target)
-        is_state = len(step.target) > 1
+        """A probe as a row, and the classes known after it."""
+        stream = min(probe.target)
+        is_state = len(probe.target) > 1
         known = set(met)
-        checks = self._lists.add((n for c in step.checks for n in _carrier(c, step.target, self._layouts)), width=3)
-        thetas = self._lists.add(step.thetas)
-        key = self._lists.add(step.key)
-        binds = self._lists.add(_binds(step.target, known, self._layouts), width=3)
+        checks = self._lists.add((n for c in probe.checks for n in _carrier(c, probe.target, self._layouts)), width=3)
+        thetas = self._lists.add(probe.thetas)
+        key = self._lists.add(probe.key)
+        binds = self._lists.add(_binds(probe.target, known, self._layouts), width=3)
         row = [
-            self._states[step.target] if is_state else stream,
+            k.PROBE,
+            self._states[probe.target] if is_state else stream,
             int(is_state),
-            self._paths.get((stream, step.key), 0) if not is_state else 0,
-            self._layouts[stream].codes[step.key[0]] if not is_state and len(step.key) == 1 else 0,
+            self._paths.get((stream, probe.key), 0) if not is_state else 0,
+            self._layouts[stream].codes[probe.key[0]] if not is_state and len(probe.key) == 1 else 0,
             *key,
             *checks,
             *thetas,
             *binds,
-            self._states[step.stores] if step.stores is not None else -1,
-            int(step.scans),
-            *(self._parts.of(step.target, sure, near) if is_state else (0, 0)),
+            int(probe.scans),
+            *(self._parts.of(probe.target, sure, near) if is_state else (0, 0)),
         ]
         return row, frozenset(known)
+
+
+def _operands(operation: int, *operands: int) -> list[int]:
+    """The row of an instruction with few operands."""
+    return [operation, *operands, *[0] * (k.STEP_FIELDS - 1 - len(operands))]
 
 
 def _binds(target: Node, known: set[int], layouts: Sequence[StreamLayout]) -> list[int]:

@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.kernels.tables import T
-from thalweg.engine.layout import row_numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,4 +65,4 @@ class Waiting:
 
     def rows(self, stream: int, field: int) -> Int64s:
         """The row numbers, found in this field, of what waits in a stream."""
-        return row_numbers(self._words[stream][:, field])
+        return self._words[stream][:, field]

@@ -20,10 +20,39 @@ from numba.core.dispatcher import Dispatcher
 from thalweg.cql.query import AttributeClass, Output, Query, RangeWindow, RowsWindow, StreamRef, Window
 from thalweg.engine.eddy import EddyEngine
 from thalweg.engine.join import JoinEngine
-from thalweg.engine.kernels import eddy, feedback, hashing, join, predicates, states, straight, windows
+from thalweg.engine.kernels import (
+    arrival,
+    eddy,
+    feedback,
+    hashing,
+    machine,
+    predicates,
+    probing,
+    scanning,
+    states,
+    storing,
+    straight,
+    windows,
+)
+from thalweg.engine.kernels.compiled import Int64s
+from thalweg.engine.kernels.tables import ROW
+from thalweg.engine.layout import StreamLayout
 from thalweg.plan.tree import Plan, TreePlan, parse_plan
 
-_MODULES = (join, straight, eddy, feedback, states, windows, predicates, hashing)
+_MODULES = (
+    machine,
+    straight,
+    arrival,
+    probing,
+    scanning,
+    storing,
+    eddy,
+    feedback,
+    states,
+    windows,
+    predicates,
+    hashing,
+)
 _STALE = (AttributeError, ImportError, pickle.UnpicklingError)
 """What reading a cache raises that names things which no longer exist."""
 _PATIENCE_SECONDS = 1.5
@@ -89,13 +118,19 @@ def _rehearse(*, eddies: bool, feedback: bool) -> None:
 def _run_through(query: Query, open_engine: Callable[[Query, Plan], JoinEngine]) -> None:
     trees = [parse_plan(text, query.aliases) for text in ("(a b) c", "(b c) a")]
     plans = [tree.keeping_all() for tree in trees if isinstance(tree, TreePlan)]
-    tuples = np.zeros((_KEYS, 4), np.int64)
-    tuples[:, 1] = tuples[:, 2] = np.arange(_KEYS)
     engine = open_engine(query, plans[0])
     for plan in (*plans, plans[0].keeping_none()):
         engine.transition(plan)
-        engine.offer([tuples[:, : layout.width] for layout in engine.layouts])
+        engine.offer([_tuples(layout) for layout in engine.layouts])
         for _ in engine.advance():
             pass
         engine.sizes()
         engine.rehearse()
+
+
+def _tuples(layout: StreamLayout) -> Int64s:
+    """One tuple of every key, all at once."""
+    tuples = np.zeros((_KEYS, layout.offered), np.int64)
+    tuples[:, ROW] = tuples[:, layout.codes[0]] = np.arange(_KEYS)
+    tuples[:, layout.offered_mask] = 1
+    return tuples

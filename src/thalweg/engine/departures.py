@@ -16,8 +16,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from thalweg.engine.instants import FOREVER
 from thalweg.engine.kernels.compiled import Int64s
+from thalweg.engine.time_bounds import FOREVER
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,13 +19,13 @@ from thalweg.engine.batch import Batch, Waiting
 from thalweg.engine.difference import END_OF_INPUT, SetDifference
 from thalweg.engine.expressions import Expressions, Scalar, of_selected, physical_names
 from thalweg.engine.image import ImageTag
-from thalweg.engine.instants import NEVER
 from thalweg.engine.interner import Interner
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.kernels.difference import Arrivals
 from thalweg.engine.observations import Counts, Glimpse, StoreSize, Work
 from thalweg.engine.payload import Payload, Rows
 from thalweg.engine.results import Outputs, engine_columns, payload_columns
+from thalweg.engine.time_bounds import NEVER
 from thalweg.errors import PlanError
 from thalweg.plan.difference import AnyPlan, DifferencePlan, as_written
 from thalweg.plan.program import Rank

@@ -21,22 +21,21 @@ An eddy follows the plan until it has seen what its modules cost; a change of pl
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import ClassVar, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 
 from thalweg.cql.query import Query
 from thalweg.engine.assembly import Assembly
-from thalweg.engine.join import Completion, JoinEngine
+from thalweg.engine.join import Filling, JoinEngine
 from thalweg.engine.kernels import eddy as k
-from thalweg.engine.kernels.tables import G_FIRST
+from thalweg.engine.kernels.tables import G_FIRST, WORK_FIELDS
 from thalweg.errors import PlanError
 from thalweg.options import Feedback, Production
 from thalweg.plan.join_graph import JoinGraph
-from thalweg.plan.program import Program, Programs, Rank, Step
-from thalweg.plan.routes import Routes, compile_routes
-from thalweg.plan.tree import Node, Plan, TreePlan
+from thalweg.plan.program import Emit, Instruction, Probe, Program, Rank, Send, Store
+from thalweg.plan.tree import Plan, TreePlan
 
 Policy = Literal["cacq", "stairs", "stairs_jisc"]
 _SEED = 1
@@ -52,7 +51,7 @@ _ADVENTURE = 64
 class EddyEngine(JoinEngine):
     """A join engine whose tuples are routed by an eddy, beginning with the order of its plan."""
 
-    __image__: ClassVar = ("_eddy",)
+    _is_routed = True
     _may_gather = False  # a state is promoted as a whole or not at all
 
     def __init__(
@@ -75,7 +74,7 @@ class EddyEngine(JoinEngine):
         feedback = Feedback.of(production)
         if policy != "cacq" or feedback is None or feedback.when == "auto":
             production = "push"
-        completion: Completion = "moving_state" if policy == "stairs" else "jisc"
+        completion: Filling = "moving_state" if policy == "stairs" else "jisc"
         super().__init__(query, plan, rank, timed=timed, completion=completion, production=production)
 
     def transition(self, plan: Plan, rank: Rank | None = None) -> None:
@@ -83,56 +82,52 @@ class EddyEngine(JoinEngine):
         if self.policy == "cacq" and isinstance(plan, TreePlan):
             plan = plan.keeping_none()
         super().transition(plan, rank)
-        self._eddy = _eddy(self._routes, self._assembly, self.graph)
-
-    def _compile(self, plan: Plan, rank: Rank | None, unprobed: frozenset[Node]) -> Programs:  # noqa: ARG002 - none is
-        self._routes = compile_routes(plan, self.graph, rank, fills=self.policy == "stairs")
-        return self._routes.programs
+        self.machine.eddy = _eddy(self._programs.heads, self.workspace.assembly, self.workspace.graph)
 
 
-def _eddy(routes: Routes, assembly: Assembly, graph: JoinGraph) -> k.Eddy:
+def _eddy(programs: Sequence[Program], assembly: Assembly, graph: JoinGraph) -> k.Eddy:
     """The tables of an eddy that has seen nothing yet."""
-    heads = routes.programs.heads
-    steps = max(1, sum(len(program.steps) for program in heads))
-    modules = np.zeros((steps, k.MODULE_FIELDS), np.int64)
-    spans = np.zeros((len(heads), k.HEAD_FIELDS), np.int64)
-    climbs = np.zeros((len(heads), len(heads), k.LEVEL_FIELDS), np.int64)
-    for stream, (program, climb) in enumerate(zip(heads, routes.climbs, strict=True)):
+    rows = max(1, len(assembly.steps))
+    modules = np.zeros((rows, k.MODULE_FIELDS), np.int64)
+    heads = np.zeros((len(programs), k.HEAD_FIELDS), np.int64)
+    climbs = np.zeros((len(programs), len(programs), k.LEVEL_FIELDS), np.int64)
+    order: list[int] = []
+    for stream, program in enumerate(programs):
         first = int(assembly.programs[stream, G_FIRST])
-        spans[stream] = _bits(graph.carried(program.head)), first, len(program.steps)
-        if program.steps:
-            modules[first : first + len(program.steps)] = _modules(program, first, graph)
-        levels = [(_bits(node), assembly.nodes.index(node)) for node in climb]
-        climbs[stream, : len(levels) + 1] = [*levels, (_bits(range(graph.streams)), -1)]
+        places = {each: first + i for i, each in reversed(list(enumerate(program.instructions)))}
+        heads[stream] = (
+            _bits(graph.carried(program.head)),
+            len(order),
+            len(program.probes),
+            places.get(Send(), 0),
+        )
+        for probe in program.probes:
+            modules[places[probe]] = _module(probe, places, graph)
+            order.append(places[probe])
+        levels = [(_bits(each.state), places[each]) for each in program.instructions if isinstance(each, Store)]
+        climbs[stream, : len(levels) + 1] = [*levels, (_bits(range(graph.streams)), places[Emit()])]
     return k.Eddy(
         modules=modules,
-        heads=spans,
+        heads=heads,
         climbs=climbs,
-        order=np.arange(steps),
-        seen=np.zeros((steps, k.SEEN_FIELDS), np.int64),
-        price=np.full(steps, np.inf),
-        hops=np.zeros((len(heads) + 1, k.HOP_FIELDS), np.int64),
+        order=np.array(order or [0], np.int64),
+        judged=np.zeros((rows, WORK_FIELDS), np.int64),
+        price=np.full(rows, np.inf),
+        hops=np.zeros((len(programs) + 1, k.HOP_FIELDS), np.int64),
         temper=np.array([_SEED, _PATIENCE, _PATIENCE, _ENOUGH, _ADVENTURE - 1]),
     )
 
 
-def _modules(program: Program, first: int, graph: JoinGraph) -> list[list[int]]:
-    states = {step.target: first + i for i, step in enumerate(program.steps) if len(step.target) > 1}
-
-    def around(step: Step) -> int:
-        larger = [node for node in states if step.target < node]
-        return states[min(larger, key=len)] if larger else -1
-
+def _module(probe: Probe, places: Mapping[Instruction, int], graph: JoinGraph) -> list[int]:
+    larger = [each for each in places if isinstance(each, Probe) and probe.target < each.target]
+    around = places[min(larger, key=lambda each: len(each.target))] if larger else -1
     return [
-        [
-            _bits(step.target),
-            _bits(step.key),
-            _bits(graph.carried(step.target)),
-            _bits(stream for theta in step.thetas for stream in graph.thetas[theta] - step.target),
-            int(len(step.target) == 1 and not step.key),
-            around(step),
-        ]
-        for step in program.steps
+        _bits(probe.target),
+        _bits(probe.key),
+        _bits(graph.carried(probe.target)),
+        _bits(stream for theta in probe.thetas for stream in graph.thetas[theta] - probe.target),
+        int(len(probe.target) == 1 and not probe.key),
+        around,
     ]
 
 

@@ -18,11 +18,11 @@ from sqlglot import exp
 
 from thalweg.cql.query import Query, RowsWindow, Theta
 from thalweg.engine.expressions import HASH, Expressions, Scalar, of_selected, physical_names, plain_column
-from thalweg.engine.instants import GREATEST_TIME
 from thalweg.engine.interner import Interner
 from thalweg.engine.kernels.compiled import Float64s, Int64s
 from thalweg.engine.kernels.tables import ROW, T
 from thalweg.engine.layout import layouts, sides
+from thalweg.engine.time_bounds import GREATEST_TIME
 from thalweg.errors import InputError
 
 Booleans = np.ndarray[tuple[int], np.dtype[np.bool_]]
@@ -168,12 +168,12 @@ class StreamEncoder:
         return self._input(of_selected(member, self._ref.selection))
 
     def encode(self, table: pa.Table, times: Int64s, rows: Int64s) -> Int64s:
-        """A row of words per row of ``table``; what can join nothing has the complement of its row number.
+        """A row of words per row of ``table``; what can join nothing passes no selection.
 
         ``times`` are the event times of the rows, none missing, and ``rows`` their numbers.
         """
         count = table.num_rows
-        words = np.empty((count, self.layout.width), np.int64)
+        words = np.empty((count, self.layout.offered), np.int64)
         words[:, T] = times
         words[:, ROW] = rows
         computed = self._compute(table)
@@ -198,8 +198,7 @@ class StreamEncoder:
         if self.layout.partition is not None:
             columns = [self._fetch(source, table, computed) for source in self._partition_by]
             words[:, self.layout.partition] = self._partitions.codes(columns) if columns else 0
-        if not joins.all():
-            words[~joins, ROW] = ~words[~joins, ROW]  # it may still count in a ROWS window
+        words[:, self.layout.offered_mask] = joins  # what fails may still count in a ROWS window
         return words
 
     def _compute(self, table: pa.Table) -> pa.Table:

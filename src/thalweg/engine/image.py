@@ -39,7 +39,7 @@ from thalweg.options import Feedback, Migration, Production
 if TYPE_CHECKING:
     from thalweg.engine.bucket import Bucket
 
-FORMAT = 9
+FORMAT = 10
 """The version of everything in a directory; raised whenever a class changes what its ``__image__`` means."""
 _STAMP = "stamp"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")

@@ -21,7 +21,6 @@ from thalweg.engine.batch import Batch, Waiting, in_time_order
 from thalweg.engine.encoding import encoders
 from thalweg.engine.expressions import Expressions, physical_names
 from thalweg.engine.image import ImageTag
-from thalweg.engine.instants import FOREVER
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.kernels.tables import ROW
 from thalweg.engine.migration import open_joiner
@@ -30,6 +29,7 @@ from thalweg.engine.outputs import Emitter, Entering, emitter
 from thalweg.engine.payload import Payload, Rows
 from thalweg.engine.results import Verdict, engine_columns, needs_times, payload_columns
 from thalweg.engine.savings import Savings
+from thalweg.engine.time_bounds import FOREVER
 from thalweg.errors import PlanError
 from thalweg.options import Feedback, Migration, Production
 from thalweg.plan.difference import AnyPlan, DifferencePlan
@@ -62,7 +62,7 @@ class JoinBucket:
         self._query = query
         self._encoders = encoders(query, expressions)
         self._needs_order = any(isinstance(ref.window, RowsWindow) for ref in query.streams)
-        self._waiting = Waiting([encoder.layout.width for encoder in self._encoders])
+        self._waiting = Waiting([encoder.layout.offered for encoder in self._encoders])
         self._in_order = True
         timed = needs_times(query)
         self._engine = open_joiner(
@@ -91,7 +91,7 @@ class JoinBucket:
         words = []
         for encoder, payload, batch in zip(self._encoders, self._payloads, batches, strict=True):
             if batch is None:
-                words.append(np.zeros((0, encoder.layout.width), np.int64))
+                words.append(np.zeros((0, encoder.layout.offered), np.int64))
             else:
                 rows = payload.append(batch.table, batch.numbers) if batch.rows is None else batch.rows
                 words.append(encoder.encode(batch.table, batch.times, rows))
@@ -106,7 +106,7 @@ class JoinBucket:
         for encoder, payload, parts in zip(self._encoders, self._payloads, batches, strict=True):
             numbers = payload.load([part.table for part in parts])
             encoded = [encoder.encode(part.table, part.times, rows) for part, rows in zip(parts, numbers, strict=True)]
-            words.append(np.concatenate([np.zeros((0, encoder.layout.width), np.int64), *encoded]))
+            words.append(np.concatenate([np.zeros((0, encoder.layout.offered), np.int64), *encoded]))
         self._engine.load(words, watermark)
 
     def advance(self, limit: int | None = None, between: Callable[[], None] | None = None) -> Iterator[pa.Table]:

@@ -1,8 +1,10 @@
 """How a stream's tuples look to the kernels: a fixed row of int64 words.
 
-``time, row | a code per attribute class | a number per theta operand | partition``
+``time, row | mask | a code per attribute class | a number per theta operand | partition``
 
-The words after ``|`` are there only if the query needs them. Codes are equal when the
+The words after ``|`` are there only if the query needs them. A tuple that is offered has its mask in any case: a bit
+for each distinct selection that it passes. If there is a single selection, windows hold what passes it, and keep no
+masks; then an offered tuple has its mask behind its other words. Codes are equal when the
 keys are; they are also well mixed, so that their low bits serve as a hash. Payload
 columns never enter: ``row`` says where to find them.
 """
@@ -11,12 +13,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from thalweg.cql.query import Operand, Query, RowsWindow, Theta
-from thalweg.engine.instants import FOREVER
-from thalweg.engine.kernels.compiled import Int64s
-from thalweg.engine.kernels.tables import CODES
+from thalweg.engine.kernels.tables import FIRST_FIELD
+from thalweg.engine.time_bounds import FOREVER
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +26,10 @@ class StreamLayout:
         codes: attribute class -> field.
         operands: (theta, side) -> field; side 0 is the left operand.
         partition: field of the partition number, in a ROWS window.
-        width: words of a new tuple.
+        width: words of a tuple that the window keeps.
+        offered: words of a tuple that is offered.
+        offered_mask: where among these its mask is.
+        kept_mask: where the window has it; None: it keeps none.
         lifetime: time until it expires (FOREVER in ROWS and unbounded windows).
         rows: size of a ROWS window, else 0.
 
@@ -39,6 +41,15 @@ class StreamLayout:
     width: int
     lifetime: int
     rows: int
+    kept_mask: int | None = None
+
+    @property
+    def offered(self) -> int:
+        return self.width + (self.kept_mask is None)
+
+    @property
+    def offered_mask(self) -> int:
+        return self.width if self.kept_mask is None else self.kept_mask
 
     @property
     def first_link(self) -> int:
@@ -46,14 +57,9 @@ class StreamLayout:
         return self.width + (0 if self.partition is None else 2)
 
 
-def row_numbers(words: Int64s) -> Int64s:
-    """Row numbers, also of tuples that can join nothing: those carry the complement of theirs."""
-    return np.where(words < 0, ~words, words)
-
-
-def layouts(query: Query) -> tuple[StreamLayout, ...]:
-    """The layout of each stream of a query."""
-    return tuple(_layout(query, stream) for stream in range(len(query.streams)))
+def layouts(query: Query, selections: int = 1) -> tuple[StreamLayout, ...]:
+    """The layout of each stream of a query, for so many distinct selections."""
+    return tuple(_layout(query, stream, selections) for stream in range(len(query.streams)))
 
 
 def sides(theta: Theta) -> tuple[Operand, Operand]:
@@ -61,8 +67,10 @@ def sides(theta: Theta) -> tuple[Operand, Operand]:
     return theta.left, theta.right
 
 
-def _layout(query: Query, stream: int) -> StreamLayout:
-    field = CODES
+def _layout(query: Query, stream: int, selections: int) -> StreamLayout:
+    field, kept_mask = FIRST_FIELD, None
+    if selections > 1:
+        field, kept_mask = FIRST_FIELD + 1, FIRST_FIELD
     codes: dict[int, int] = {}
     for index, attribute in enumerate(query.classes):
         if stream in attribute.members:
@@ -76,6 +84,6 @@ def _layout(query: Query, stream: int) -> StreamLayout:
                 field += 1
     ref = query.streams[stream]
     if isinstance(ref.window, RowsWindow):
-        return StreamLayout(codes, operands, field, field + 1, FOREVER, ref.window.rows)
+        return StreamLayout(codes, operands, field, field + 1, FOREVER, ref.window.rows, kept_mask)
     lifetime = FOREVER if ref.retention_us is None else ref.retention_us
-    return StreamLayout(codes, operands, None, field, lifetime, 0)
+    return StreamLayout(codes, operands, None, field, lifetime, 0, kept_mask)

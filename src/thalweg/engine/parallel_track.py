@@ -30,14 +30,13 @@ import numpy as np
 
 from thalweg.cql.query import Query
 from thalweg.engine.batch import in_time_order
-from thalweg.engine.instants import NEVER
 from thalweg.engine.join import JoinEngine
 from thalweg.engine.kernels import results as k
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.kernels.tables import ROW
-from thalweg.engine.layout import row_numbers
 from thalweg.engine.observations import Counts, Glimpse, StoreSize, Work
 from thalweg.engine.savings import Savings
+from thalweg.engine.time_bounds import NEVER
 from thalweg.options import Feedback, Production
 from thalweg.plan.program import Rank
 from thalweg.plan.tree import Plan
@@ -73,11 +72,10 @@ class Numbers:
         return self._first + len(self._rows)
 
     def add(self, words: Int64s) -> Int64s:
-        """The same new tuples with numbers for rows; those that can join nothing have the complement of theirs."""
-        numbers = np.arange(self.next, self.next + len(words))
+        """The same new tuples with numbers for rows."""
         numbered = words.copy()
-        numbered[:, ROW] = np.where(words[:, ROW] < 0, ~numbers, numbers)
-        self._rows = np.concatenate([self._rows, row_numbers(words[:, ROW])])
+        numbered[:, ROW] = np.arange(self.next, self.next + len(words))
+        self._rows = np.concatenate([self._rows, words[:, ROW]])
         return numbered
 
     def rows(self, numbers: Int64s) -> Int64s:

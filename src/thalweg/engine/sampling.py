@@ -12,7 +12,7 @@ from thalweg.cql.query import Query, Theta
 from thalweg.engine.encoding import encoders
 from thalweg.engine.expressions import Expressions, physical_names
 from thalweg.engine.kernels.compiled import Float64s, Int64s
-from thalweg.engine.kernels.tables import ROW, T
+from thalweg.engine.kernels.tables import T
 from thalweg.engine.layout import StreamLayout, layouts
 from thalweg.engine.observations import Glimpse
 from thalweg.plan.sampling import StreamSample
@@ -27,7 +27,7 @@ def sample(query: Query, beginnings: Sequence[tuple[pa.Table, Int64s, int]]) -> 
     samples = []
     for encoder, (table, times, total) in zip(encoders(query, expressions), beginnings, strict=True):
         words = encoder.encode(table, times, np.arange(len(times)))
-        joining = words[words[:, ROW] >= 0]
+        joining = words[words[:, encoder.layout.offered_mask] != 0]
         share = len(joining) / max(1, len(words))
         samples.append(replace(_of_words(query, encoder.layout, joining), share=share, total=round(total * share)))
     return samples

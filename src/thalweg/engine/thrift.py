@@ -28,8 +28,8 @@ from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.layout import StreamLayout
 from thalweg.engine.observations import Glimpse
 from thalweg.plan.cost import DEFAULT_COSTS, Costs
-from thalweg.plan.demand import Demand, Demands
-from thalweg.plan.program import Program, Programs
+from thalweg.plan.demand import Demands
+from thalweg.plan.program import Demand, Program, Programs
 from thalweg.plan.tree import Node
 
 PERIOD = 1 << 13
@@ -188,21 +188,21 @@ class Promise:
     def _way(self, stream: int) -> float:
         """What the program of a stream costs a tuple, by the model."""
         tuples, cost, seen = 1.0, self._costs.base, [stream]
-        for step in self._programs.heads[stream].steps:
+        for probe, stores in self._programs.heads[stream].stored_probes():
             found = 1.0
-            for other in sorted(step.target):
+            for other in sorted(probe.target):
                 found *= self._matches(seen, other)
                 seen.append(other)
             cost += tuples * (self._costs.probe + found * self._costs.candidate)
             tuples *= found
-            cost += tuples * (self._costs.store if step.stores is not None else 0.0)
+            cost += tuples * (self._costs.store if stores is not None else 0.0)
         return cost
 
     def _of_stream(self, stream: int, now: float) -> float:
         demanded, asking = 1.0, 0.0
-        for site in self._demands.sites[stream]:
-            demand = self._demands.demands[site.demand]
-            if site.depth < 0 and demand.key:
+        for gate in self._demands.gates[stream]:
+            demand = self._demands.demands[gate.demand]
+            if gate.depth < 0 and demand.key:
                 test = self._search(stream, demand.witness) + _TEST
                 asking += demanded * self._novelty(stream, demand.key) * test
                 demanded *= 1 - math.exp(-self._partners(stream, demand))
@@ -238,8 +238,8 @@ class Promise:
     def _search(self, stream: int, witness: Program) -> float:
         """What it costs to look for one."""
         tuples, cost, seen = 1.0, 0.0, [stream]
-        for step in witness.steps:
-            (other,) = step.target
+        for probe in witness.probes:
+            (other,) = probe.target
             candidates = self._matches(seen, other)
             cost += tuples * (self._costs.probe + candidates * self._costs.candidate)
             tuples *= candidates

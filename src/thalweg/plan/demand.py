@@ -6,9 +6,9 @@ the part meets the other side, and on nothing else of it. So a *demand* is asked
 have a combination of base tuples with them? Base windows are facts, whatever states hold, so the answer is right even
 while both sides wait for each other.
 
-A *site* is a place in a program where the part is bound and its demand is known: there the tuple stops if
+A *gate* stands in a program where the part is bound and its demand is known: there the tuple stops if
 nothing on the other side wants it. What stops there is missing in the states that it would have become an entry of: the
-site's *gaps*, told by what is known of their keys at that place. A state's key with a gap is computed anew when
+gate's *gaps*, told by what is known of their keys at that place. A state's key with a gap is computed anew when
 something asks for it.
 
 ========================= ==========================================================================
@@ -25,78 +25,26 @@ propagation upstream      every join above a component has a demand of its own f
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 
 from thalweg.plan.join_graph import JoinGraph
-from thalweg.plan.program import Program, Programs, Step, expand_leaves
+from thalweg.plan.program import Demand, Gap, Gate, Instruction, Probe, Program, Programs, Store, expand_leaves
 from thalweg.plan.tree import Join, Node, Plan, Tree, TreePlan, joins
 
 MOST_PARTS = 64
 """Parts of one join's input that are told apart, at most: the lattice has as many as there are subsets of streams."""
 
-Gap = tuple[Node, tuple[int, ...]]
-"""A kept state, and the classes of its key whose values say where something is missing in it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Demand:
-    """Whether some streams have a combination of tuples with given values.
-
-    Attributes:
-        key: the classes whose values are given; none: whether there is anything at all.
-        others: the streams, each of which carries one of the classes.
-        witness: the program that looks for a combination.
-        state: without a key, the kept state that holds the combinations, if that is what is asked and nothing will be
-            missing in it: it tells at once.
-
-    """
-
-    key: tuple[int, ...]
-    others: tuple[int, ...]
-    witness: Program
-    state: Node | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """A place in a stream's program where it stops if a demand is not met.
-
-    Attributes:
-        demand: which one.
-        depth: the step after which it is looked at (of an eddy, the module); -1: before the first.
-        size: how many components the part has; 0: the empty one.
-        producer: the streams whose join would produce what nobody needs.
-        gaps: where something is missing if the program stops here.
-
-    """
-
-    demand: int
-    depth: int
-    size: int
-    producer: Node
-    gaps: tuple[Gap, ...]
-
-
-_NOWHERE = Site(-1, sys.maxsize, 0, frozenset(), ())
+_NOWHERE = Gate(-1, sys.maxsize, 0, frozenset(), ())
 
 
 @dataclass(frozen=True, slots=True)
 class Demands:
-    """All demands of a plan, and per stream the sites in its program.
-
-    ``searches``: for kept states, how to find out whether a key has any entry, where it is dear to complete one.
-    """
+    """All demands of a plan, and per stream the gates of its program."""
 
     demands: tuple[Demand, ...] = ()
-    sites: tuple[tuple[Site, ...], ...] = ()
-    searches: dict[Node, Program] = field(default_factory=dict)
-
-    def gaps(self, node: Node) -> tuple[tuple[int, ...], ...]:
-        """The different classes by which something can be missing in a state."""
-        found = {classes for sites in self.sites for site in sites for state, classes in site.gaps if state == node}
-        return tuple(sorted(found))
+    gates: tuple[tuple[Gate, ...], ...] = ()
 
 
 def find_demands(
@@ -113,7 +61,7 @@ def find_demands(
     >>> found = find_demands(plan, graph, compile_programs(plan, graph))
     >>> [(demand.key, demand.others) for demand in found.demands]
     [((), (2,)), ((1,), (2,))]
-    >>> [[(site.demand, site.depth) for site in sites] for sites in found.sites]
+    >>> [[(gate.demand, gate.depth) for gate in gates] for gates in found.gates]
     [[(0, -1), (1, -1)], [(0, -1), (1, 0)], []]
     """
     return _Finder(plan, graph, programs, lattice, producers).find()
@@ -145,11 +93,11 @@ def siblings(plan: Plan) -> dict[Node, Node]:
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """A join on a tuple's way: what it has joined by then, what it meets there, and by which step first."""
+    """A join on a tuple's way: what it has joined by then, what it meets there, and by which probe first."""
 
     joined: Node
     other: Node
-    step: int
+    probe: int
 
 
 class _Finder:
@@ -164,33 +112,33 @@ class _Finder:
         self.demands: dict[tuple[tuple[int, ...], Node], int] = {}
 
     def find(self) -> Demands:
-        sites = [self._sites(program) for program in self.programs.heads]
-        lacking = {node for each in sites for site in each for node, _ in site.gaps}
+        gates = [self._gates(program) for program in self.programs.heads]
+        lacking = {node for each in gates for gate in each for node, _ in gate.gaps}
         states = {number for (key, asked), number in self.demands.items() if not key and asked in lacking}
-        sites = [[site for site in each if site.demand not in states] for each in sites]
-        return Demands(tuple(self._demand(key, asked) for key, asked in self.demands), tuple(map(tuple, sites)))
+        gates = [[gate for gate in each if gate.demand not in states] for each in gates]
+        return Demands(tuple(self._demand(key, asked) for key, asked in self.demands), tuple(map(tuple, gates)))
 
     def _demand(self, key: tuple[int, ...], asked: Node) -> Demand:
         others = tuple(sorted(asked))
         witness = expand_leaves(self.graph, frozenset(key), others)
         return Demand(key, others, witness, asked if not key and len(asked) > 1 else None)
 
-    def _sites(self, program: Program) -> list[Site]:
+    def _gates(self, program: Program) -> list[Gate]:
         if program.unordered:
-            return list(self._loose_sites(program))
-        found: dict[int, Site] = {}
+            return list(self._loose_gates(program))
+        found: dict[int, Gate] = {}
         for level in self._levels(program):
             if self.producers is not None and level.joined not in self.producers:
                 continue
             for part, asked in self._parts(level):
-                site = self._site(program, level, part, asked)
-                if site is not None and site.depth < found.get(site.demand, _NOWHERE).depth:
-                    found[site.demand] = site
-        return sorted(found.values(), key=lambda site: (site.depth, site.size))
+                gate = self._gate(program, level, part, asked)
+                if gate is not None and gate.depth < found.get(gate.demand, _NOWHERE).depth:
+                    found[gate.demand] = gate
+        return sorted(found.values(), key=lambda gate: (gate.depth, gate.size))
 
-    def _loose_sites(self, program: Program) -> Iterator[Site]:
+    def _loose_gates(self, program: Program) -> Iterator[Gate]:
         """Where an eddy stops: every window is the consumer of whatever a tuple has before (JIT V)."""
-        bound = [program.head, *(step.target for step in program.steps)]
+        bound = [program.head, *(probe.target for probe in program.probes)]
         for depth, part in enumerate(bound, start=-1):
             for other in range(self.graph.streams):
                 asked = frozenset((other,))
@@ -198,9 +146,9 @@ class _Finder:
                 if asked & (part | program.head) or len(part) > 1:
                     continue
                 if depth < 0:
-                    yield Site(self._number((), asked), depth, 0, part, ())
+                    yield Gate(self._number((), asked), depth, 0, part, ())
                 if key:
-                    yield Site(self._number(key, asked), depth, 1, part, ())
+                    yield Gate(self._number(key, asked), depth, 1, part, ())
 
     def _number(self, key: tuple[int, ...], asked: Node) -> int:
         return self.demands.setdefault((key, self._asked(key, asked)), len(self.demands))
@@ -210,12 +158,12 @@ class _Finder:
         if isinstance(self.plan, TreePlan):
             (stream,) = program.head
             for joined, other in _path(self.plan.tree, stream):
-                first = next(i for i, step in enumerate(program.steps) if step.target & other)
+                first = next(i for i, step in enumerate(program.probes) if step.target & other)
                 if first > 0:
                     yield _Level(joined, other, first)
         else:
             joined = program.head
-            for i, step in enumerate(program.steps):
+            for i, step in enumerate(program.probes):
                 if i > 0:
                     yield _Level(joined, step.target, i)
                 joined |= step.target
@@ -235,21 +183,21 @@ class _Finder:
                 left -= 1
                 yield frozenset(part), level.other
 
-    def _site(self, program: Program, level: _Level, part: Node, asked: Node) -> Site | None:
+    def _gate(self, program: Program, level: _Level, part: Node, asked: Node) -> Gate | None:
         key, size = self.graph.connecting(part, asked), len(part)
-        last = next(i for i, probe in enumerate(program.steps) if probe.target & asked)
+        last = next(i for i, probe in enumerate(program.probes) if probe.target & asked)
         if part and not isinstance(self.plan, TreePlan):
             last -= 1  # what is probed next anyway needs no asking; nothing is stored before it
         bound = program.head
-        for depth, step in enumerate((None, *program.steps[:last]), start=-1):
+        for depth, step in enumerate((None, *program.probes[:last]), start=-1):
             bound |= step.target if step is not None else frozenset()
             if not part <= bound:
                 continue
             gaps = self._gaps(
-                program.steps[max(0, depth) :], level.joined, self.graph.carried(bound), at_least=min(size, 1)
+                _from_probe(program, max(0, depth)), level.joined, self.graph.carried(bound), at_least=min(size, 1)
             )
             if gaps is not None:
-                return Site(self._number(key, asked), depth, size, level.joined, gaps)
+                return Gate(self._number(key, asked), depth, size, level.joined, gaps)
         return None
 
     def _asked(self, key: tuple[int, ...], asked: Node) -> Node:
@@ -257,20 +205,20 @@ class _Finder:
         return frozenset(s for s in asked if self.graph.carried(frozenset((s,))) & set(key)) if key else asked
 
     def _gaps(
-        self, steps: tuple[Step, ...], within: Node, known: frozenset[int], at_least: int
+        self, instructions: Sequence[Instruction], within: Node, known: frozenset[int], at_least: int
     ) -> tuple[Gap, ...] | None:
-        """What these steps store within a producer; None if too little is known to say where in a state it is missing.
+        """What these instructions store within a producer; None if too little is known to say where it is missing.
 
         ``at_least`` so many classes of the state's key. A whole producer that sleeps may leave a gap everywhere.
         """
         gaps = []
-        for step in steps:
-            if step.stores is not None and step.stores <= within:
-                key = self.programs.keys[step.stores]
+        for each in instructions:
+            if isinstance(each, Store) and each.state <= within:
+                key = self.programs.keys[each.state]
                 classes = tuple(c for c in key if c in known)
                 if not key or len(classes) < at_least:
                     return None
-                gaps.append((step.stores, classes))
+                gaps.append((each.state, classes))
         return tuple(gaps)
 
 
@@ -280,3 +228,9 @@ def _path(tree: Tree, stream: int) -> list[tuple[Node, Node]]:
         return []
     child, other = (tree.left, tree.right) if stream in tree.left.node else (tree.right, tree.left)
     return [*_path(child, stream), (child.node, other.node)]
+
+
+def _from_probe(program: Program, depth: int) -> Sequence[Instruction]:
+    """The instructions of a program from its probe at a depth on."""
+    places = [i for i, each in enumerate(program.instructions) if isinstance(each, Probe)]
+    return program.instructions[places[depth] :] if depth < len(places) else ()

@@ -248,12 +248,12 @@ class _Explainer:
         return facts | {"children": [self._tree(tree.left, plan), self._tree(tree.right, plan)]}
 
     def _step(self, cost: StepCost) -> Facts:
-        step = cost.step
+        probe = cost.probe
         return {
-            "probe": self._node(step.target),
-            **self._predicate(step.key, step.thetas),
-            "checks": [self.names[cls] for cls in step.checks if cls not in step.key],
-            "stores": None if step.stores is None else self._node(step.stores),
+            "probe": self._node(probe.target),
+            **self._predicate(probe.key, probe.thetas),
+            "checks": [self.names[cls] for cls in probe.checks if cls not in probe.key],
+            "stores": None if cost.stores is None else self._node(cost.stores),
             "probes": cost.probes,
             "candidates": cost.candidates,
             "matches": cost.matches,

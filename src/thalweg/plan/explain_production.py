@@ -6,10 +6,10 @@ from typing import Any
 
 from thalweg.cql.query import Query
 from thalweg.options import Feedback
-from thalweg.plan.demand import Site, find_demands
+from thalweg.plan.demand import find_demands
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.names import class_names
-from thalweg.plan.program import compile_programs
+from thalweg.plan.program import Gate, compile_programs
 from thalweg.plan.tree import Plan, format_node
 
 Facts = dict[str, Any]
@@ -31,11 +31,11 @@ def _demands(query: Query, plan: Plan, lattice: int) -> list[Facts]:
     graph = JoinGraph.of(query)
     programs = compile_programs(plan, graph)
     found = find_demands(plan, graph, programs, lattice)
-    places: dict[tuple[tuple[int, ...], int], list[tuple[int, Site]]] = {}
-    for stream, sites in enumerate(found.sites):
-        for site in sites:
+    places: dict[tuple[tuple[int, ...], int], list[tuple[int, Gate]]] = {}
+    for stream, gates in enumerate(found.gates):
+        for gate in gates:
             if not query.streams[stream].is_static:
-                places.setdefault((tuple(sorted(site.producer)), site.demand), []).append((stream, site))
+                places.setdefault((tuple(sorted(gate.producer)), gate.demand), []).append((stream, gate))
     names = class_names(query)
     facts = []
     for (producer, number), stops in sorted(places.items(), key=lambda place: (len(place[0][0]), place[0])):
@@ -48,10 +48,10 @@ def _demands(query: Query, plan: Plan, lattice: int) -> list[Facts]:
                 "static": all(query.streams[s].is_static for s in demand.others),
                 "stops": {
                     query.aliases[stream]: [
-                        format_node(step.target, query.aliases)
-                        for step in programs.heads[stream].steps[: site.depth + 1]
+                        format_node(probe.target, query.aliases)
+                        for probe in programs.heads[stream].probes[: gate.depth + 1]
                     ]
-                    for stream, site in stops
+                    for stream, gate in stops
                 },
             }
         )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from thalweg.plan.cost import DEFAULT_COSTS, Costs, Method
 from thalweg.plan.estimator import Estimator, mask_of
 from thalweg.plan.join_graph import JoinGraph
-from thalweg.plan.program import Program, Programs, Rank, Step, compile_programs
+from thalweg.plan.program import Probe, Program, Programs, Rank, compile_programs
 from thalweg.plan.statistics import Statistics
 from thalweg.plan.tree import Node, Plan
 
@@ -22,7 +22,8 @@ class StepCost:
     """What one step of a program does per second.
 
     Attributes:
-        step: the step.
+        probe: where it looks for partners.
+        stores: the state that what it finds is stored in, if any.
         probes: combinations that arrive at it.
         candidates: entries that these probes visit.
         matches: combinations that leave it.
@@ -31,7 +32,8 @@ class StepCost:
 
     """
 
-    step: Step
+    probe: Probe
+    stores: Node | None
     probes: float
     candidates: float
     matches: float
@@ -41,7 +43,7 @@ class StepCost:
 
     @property
     def method(self) -> Method:
-        return method_of(self.step)
+        return method_of(self.probe)
 
     @property
     def total(self) -> float:
@@ -114,34 +116,37 @@ def _head_cost(stream: int, program: Program, estimator: Estimator) -> HeadCost:
     bound = mask_of(program.head)
     flow = rate = estimator.statistics.rates[stream]
     steps: list[StepCost] = []
-    for step in program.steps:
-        target = mask_of(step.target)
-        steps.append(_step_cost(step, bound, target, flow, estimator))
+    for probe, stores in program.stored_probes():
+        target = mask_of(probe.target)
+        steps.append(_step_cost(probe, stores, bound, target, flow, estimator))
         flow = steps[-1].matches
         bound |= target
     return HeadCost(stream, rate, rate * costs.base, tuple(steps), flow * costs.result)
 
 
-def _step_cost(step: Step, bound: int, target: int, flow: float, estimator: Estimator) -> StepCost:
+def _step_cost(
+    probe: Probe, stores: Node | None, bound: int, target: int, flow: float, estimator: Estimator
+) -> StepCost:
     costs = estimator.costs
-    candidates = estimator.candidates(step.key, bound, target)
+    candidates = estimator.candidates(probe.key, bound, target)
     matches = flow * estimator.probe(bound, target)[1]
-    compared = len(step.checks) + len(step.thetas)
-    again = len(step.target) == 1 and estimator.looked_up_before(bound, step.key)
-    method = method_of(step)
+    compared = len(probe.checks) + len(probe.thetas)
+    again = len(probe.target) == 1 and estimator.looked_up_before(bound, probe.key)
+    method = method_of(probe)
     return StepCost(
-        step,
+        probe,
+        stores,
         probes=flow,
         candidates=flow * candidates,
         matches=matches,
         probing=flow * costs.search(candidates, compared, method, again=again),
-        storing=matches * costs.store if step.stores is not None else 0.0,
+        storing=matches * costs.store if stores is not None else 0.0,
         lookups=flow * costs.search(0.0, compared, method, again=again),
     )
 
 
-def method_of(step: Step) -> Method:
-    return "hash" if step.key else "nested loop"
+def method_of(probe: Probe) -> Method:
+    return "hash" if probe.key else "nested loop"
 
 
 def growth_rank(graph: JoinGraph, statistics: Statistics, costs: Costs = DEFAULT_COSTS) -> Rank:

@@ -1,8 +1,9 @@
 """Probe programs: what a plan makes every new tuple do.
 
-A plan compiles to one program per head stream: the steps by which a new tuple of that
-stream finds its partners, each probing a base window or a kept state, and the states
-that the growing tuple is stored in on its way up. A tree that keeps every state gives
+A plan compiles to one program per head stream, a list of instructions: PROBE a base window
+or a kept state for partners of a new tuple, STORE the growing tuple in the states on its
+way up, EMIT it at the end. Policies that concern what a tuple does insert further ones
+(:mod:`thalweg.plan.passes`). A tree that keeps every state gives
 the programs of a pipeline of symmetric joins; one that keeps none gives those of an
 M-Join; anything between is expanded where a state is not kept. One kernel runs them all.
 
@@ -17,8 +18,8 @@ classes), the state is passed over and its children are probed instead.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.tree import Join, Leaf, LinearPlan, Node, Plan, Tree, TreePlan, joins
@@ -28,15 +29,14 @@ Rank = Callable[[Node, Node], float]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """Probe one target for partners of the tuple so far.
+class Probe:
+    """Look into one target for partners of the tuple so far; what follows is done for each of them.
 
     Attributes:
         target: a single stream (its base window) or the node of a kept state.
         key: the attribute classes by which it is looked up, if there are any.
         checks: further classes on which candidates must agree.
         thetas: the theta predicates that become decidable here.
-        stores: the kept state that the tuple is an entry of after this step, if any.
         loops: whether candidates are compared one after the other although a key could look them up.
 
     """
@@ -45,7 +45,6 @@ class Step:
     key: tuple[int, ...]
     checks: tuple[int, ...]
     thetas: tuple[int, ...]
-    stores: Node | None
     loops: bool = False
 
     @property
@@ -55,16 +54,107 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
-    """Steps that extend a tuple of ``head``, or compute entries of ``head``'s state from the classes ``given``.
+class Store:
+    """Make the tuple so far an entry of a kept state.
 
-    ``unordered``: an eddy takes some of them, in any order (:mod:`thalweg.plan.routes`).
+    ``always``: whatever the status of its key, for the key is being completed.
+    """
+
+    state: Node
+    always: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Emit:
+    """The tuple so far is a result."""
+
+
+Gap = tuple[Node, tuple[int, ...]]
+"""A kept state, and the classes of its key whose values say where something is missing in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """Stop here if a demand is not met (:mod:`thalweg.plan.demand`).
+
+    Attributes:
+        demand: which one.
+        depth: the probe behind which it stands (of an eddy, the module); -1: before the first.
+        size: how many components the part has that nobody may need; 0: the empty one.
+        producer: the streams whose join would produce what nobody needs.
+        gaps: where something is missing if the program stops here.
+
+    """
+
+    demand: int
+    depth: int
+    size: int
+    producer: Node
+    gaps: tuple[Gap, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """An eddy picks the next probe."""
+
+
+@dataclass(frozen=True, slots=True)
+class Land:
+    """An eddy takes back what has grown by a match, and goes on with what is next for it."""
+
+
+Instruction = Probe | Store | Emit | Gate | Send | Land
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Instructions that extend a tuple of ``head``, or compute entries of its state from the classes ``given``.
+
+    ``unordered``: an eddy takes some of the probes, in any order (:mod:`thalweg.plan.passes.routes`).
     """
 
     head: Node
-    steps: tuple[Step, ...]
+    instructions: tuple[Instruction, ...]
     given: tuple[int, ...] = ()
     unordered: bool = False
+
+    @property
+    def probes(self) -> tuple[Probe, ...]:
+        """Its probes alone."""
+        return tuple(each for each in self.instructions if isinstance(each, Probe))
+
+    def stored_probes(self) -> Iterator[tuple[Probe, Node | None]]:
+        """Each probe, with the state that its matches are entries of, if they are stored."""
+        probe: Probe | None = None
+        state: Node | None = None
+        for each in self.instructions:
+            if isinstance(each, Probe):
+                if probe is not None:
+                    yield probe, state
+                probe, state = each, None
+            elif isinstance(each, Store):
+                state = each.state
+        if probe is not None:
+            yield probe, state
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """Whether some streams have a combination of tuples with given values.
+
+    Attributes:
+        key: the classes whose values are given; none: whether there is anything at all.
+        others: the streams, each of which carries one of the classes.
+        witness: the program that looks for a combination.
+        state: without a key, the kept state that holds the combinations, if that is what is asked and nothing will be
+            missing in it: it tells at once.
+
+    """
+
+    key: tuple[int, ...]
+    others: tuple[int, ...]
+    witness: Program
+    state: Node | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +166,8 @@ class Programs:
         completions: per kept state, how one key of it is computed.
         keys: per kept state, the classes of its key.
         fills: per kept state, how all of it is computed, if that was asked for.
+        demands: what the gates of the heads ask.
+        searches: per kept state, how to find out whether a key has any entry, where it is dear to complete one.
 
     """
 
@@ -83,6 +175,13 @@ class Programs:
     completions: dict[Node, Program]
     keys: dict[Node, tuple[int, ...]]
     fills: dict[Node, Program]
+    demands: tuple[Demand, ...] = ()
+    searches: dict[Node, Program] = field(default_factory=dict)
+
+    def gaps(self, node: Node) -> tuple[tuple[int, ...], ...]:
+        """The different classes by which something can be missing in a state, because a gate was closed."""
+        gates = (each for head in self.heads for each in head.instructions if isinstance(each, Gate))
+        return tuple(sorted({classes for gate in gates for state, classes in gate.gaps if state == node}))
 
 
 def compile_programs(
@@ -102,7 +201,7 @@ def compile_programs(
     >>> from thalweg.plan.tree import parse_plan
     >>> graph = JoinGraph(3, classes=(frozenset({0, 1, 2}),))
     >>> plan = parse_plan("(A B) C", "ABC").keeping_all()
-    >>> [[sorted(step.target) for step in program.steps] for program in compile_programs(plan, graph).heads]
+    >>> [[sorted(probe.target) for probe in program.probes] for program in compile_programs(plan, graph).heads]
     [[[1], [2]], [[0], [2]], [[0, 1]]]
     """
     ranked = rank or (lambda _bound, _target: 0.0)
@@ -110,15 +209,15 @@ def compile_programs(
 
 
 def expand_leaves(graph: JoinGraph, given: frozenset[int], streams: Sequence[int]) -> Program:
-    """Steps that look for a combination of tuples of these streams with the values ``given``.
+    """Probes that look for a combination of tuples of these streams with the values ``given``.
 
     >>> graph = JoinGraph(3, classes=(frozenset({0, 1}), frozenset({1, 2})))
-    >>> [(sorted(step.target), step.key) for step in expand_leaves(graph, frozenset({0}), (1, 2)).steps]
+    >>> [(sorted(probe.target), probe.key) for probe in expand_leaves(graph, frozenset({0}), (1, 2)).probes]
     [([1], (0,)), ([2], (1,))]
     """
     compiler = _Compiler(graph, LinearPlan(()), lambda _bound, _target: 0.0, frozenset(), loops=False)
-    steps = compiler.expand(frozenset(), given, [Leaf(stream) for stream in streams])
-    return Program(frozenset(streams), tuple(steps), tuple(sorted(given)))
+    probes = compiler.expand(frozenset(), given, [Leaf(stream) for stream in streams])
+    return Program(frozenset(streams), tuple(probes), tuple(sorted(given)))
 
 
 _Preference = tuple[bool, float, int, list[int]]
@@ -139,7 +238,7 @@ class _Compiler:
         self._thetas_of = [[i for i, ends in enumerate(graph.thetas) if s in ends] for s in range(graph.streams)]
         self._adjacent: dict[Node, Node] = {}
         self._preferences: dict[tuple[Node, frozenset[int], Node, bool], _Preference] = {}
-        self._ways_up: dict[tuple[int, bool], list[Step]] = {}
+        self._ways_up: dict[tuple[int, bool], list[Instruction]] = {}
         if isinstance(plan, TreePlan):
             self._find_keys(plan.tree, plan.kept)
 
@@ -193,18 +292,19 @@ class _Compiler:
 
     def _linear(self, head: int, order: Sequence[int]) -> Program:
         start = frozenset((head,))
-        bound, steps = start, []
+        bound: Node = start
+        probes: list[Probe] = []
         for stream in order:
-            steps.append(self._step(bound, self._carried_by(bound), frozenset((stream,))))
-            bound |= steps[-1].target
-        return Program(start, tuple(steps))
+            probes.append(self._probe(bound, self._carried_by(bound), frozenset((stream,))))
+            bound |= probes[-1].target
+        return Program(start, (*probes, Emit()))
 
     def _climb(self, tree: Tree, stream: int) -> Program:
         """From the leaf to the root: join with the sibling, store in the parent's state."""
-        steps: list[Step] = []
+        instructions: list[Instruction] = []
         for join in reversed(self._path(tree, stream)):
-            steps += self._way_up(join, from_left=stream in self._node(join.left))
-        return Program(frozenset((stream,)), tuple(steps))
+            instructions += self._way_up(join, from_left=stream in self._node(join.left))
+        return Program(frozenset((stream,)), (*instructions, Emit()))
 
     def _path(self, tree: Tree, stream: int) -> list[Join]:
         """The joins above a stream's leaf, from the root down."""
@@ -214,14 +314,14 @@ class _Compiler:
             tree = tree.left if stream in self._node(tree.left) else tree.right
         return path
 
-    def _way_up(self, join: Join, *, from_left: bool) -> list[Step]:
+    def _way_up(self, join: Join, *, from_left: bool) -> list[Instruction]:
         known = self._ways_up.get((id(join), from_left))
         if known is None:
             child, sibling = (join.left, join.right) if from_left else (join.right, join.left)
             bound = self._node(child)
-            known = self.expand(bound, self._carried_by(bound), [sibling])
+            known = [*self.expand(bound, self._carried_by(bound), [sibling])]
             if self._node(join) in self.keys:
-                known[-1] = _storing(known[-1], self._node(join))
+                known.append(Store(self._node(join)))
             self._ways_up[id(join), from_left] = known
         return known
 
@@ -229,25 +329,23 @@ class _Compiler:
         node = self._node(join)
         if node in self.unprobed:
             return Program(node, ())
-        steps = self.expand(frozenset(), frozenset(self.keys[node]), [join.left, join.right])
-        steps[-1] = _storing(steps[-1], node)
-        return Program(node, tuple(steps), self.keys[node])
+        probes = self.expand(frozenset(), frozenset(self.keys[node]), [join.left, join.right])
+        return Program(node, (*probes, Store(node, always=True)), self.keys[node])
 
     def _fill(self, join: Join) -> Program:
         """What a new tuple of a stream does up to this join, for every tuple in its window and this state alone."""
         children = sorted((join.left, join.right), key=lambda child: len(self._node(child)))
         stream = min(self._node(children[0]))
-        scan = Step(frozenset((stream,)), (), (), (), None)
-        steps = [_storing(step, None) for step in self._climb(join, stream).steps]
-        steps[-1] = _storing(steps[-1], self._node(join))
-        return Program(self._node(join), (scan, *steps))
+        scan = Probe(frozenset((stream,)), (), (), ())
+        store = Store(self._node(join), always=True)
+        return Program(self._node(join), (scan, *self._climb(join, stream).probes, store))
 
-    def expand(self, bound: Node, known: frozenset[int], items: list[Tree]) -> list[Step]:
-        """Steps that bind all of ``items``, taking those with a known key first.
+    def expand(self, bound: Node, known: frozenset[int], items: list[Tree]) -> list[Probe]:
+        """Probes that bind all of ``items``, taking those with a known key first.
 
         ``known``: the classes whose value is known, from ``bound`` or given from outside.
         """
-        steps: list[Step] = []
+        probes: list[Probe] = []
         waiting = self._ranked(bound, known, items)
         while waiting:
             _, item = waiting.pop(min(range(len(waiting)), key=lambda i: waiting[i][0]))
@@ -255,11 +353,11 @@ class _Compiler:
                 waiting += self._ranked(bound, known, [item.left, item.right])
                 continue
             node = self._node(item)
-            steps.append(self._step(bound, known, node))
+            probes.append(self._probe(bound, known, node))
             bound |= node
             known |= self._carried_by(node)
             waiting = self._ranked(bound, known, [item for _, item in waiting])
-        return steps
+        return probes
 
     def _ranked(self, bound: Node, known: frozenset[int], items: Sequence[Tree]) -> list[tuple[_Preference, Tree]]:
         if len(items) == 1:  # ranking takes most of the time of a compilation
@@ -287,13 +385,9 @@ class _Compiler:
             self._preferences[asked] = found
         return found
 
-    def _step(self, bound: Node, known: frozenset[int], target: Node) -> Step:
+    def _probe(self, bound: Node, known: frozenset[int], target: Node) -> Probe:
         shared = tuple(sorted(known & self._carried_by(target)))
         key = self.keys[target] if len(target) > 1 else shared
         # One class is compared when candidates are looked up; several only share a hash.
         checks = tuple(c for c in shared if c not in key or len(key) > 1)
-        return Step(target, key, checks, self._thetas(bound, target), None, self.loops)
-
-
-def _storing(step: Step, node: Node | None) -> Step:
-    return Step(step.target, step.key, step.checks, step.thetas, node, step.loops)
+        return Probe(target, key, checks, self._thetas(bound, target), self.loops)

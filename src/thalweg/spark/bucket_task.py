@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from pyspark import TaskContext
 
-from thalweg.engine.instants import NEVER
+from thalweg.engine.time_bounds import NEVER
 from thalweg.errors import ThalwegError
 from thalweg.spark.buckets import bucket_keys
 from thalweg.spark.commands import STARTED, Sent

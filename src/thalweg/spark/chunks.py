@@ -30,8 +30,8 @@ import pyarrow as pa
 
 from thalweg.cql.query import Query, RangeWindow, StreamRef
 from thalweg.engine.bucket import Bucket
-from thalweg.engine.instants import NEVER
 from thalweg.engine.kernels.compiled import Int64s
+from thalweg.engine.time_bounds import NEVER
 from thalweg.errors import CheckpointError
 from thalweg.spark.packing import bundle, event_times, in_parts, time_column, unbundle
 

@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from thalweg.engine.instants import NEVER
+from thalweg.engine.time_bounds import NEVER
 from thalweg.spark.command_files import CommandFiles
 from thalweg.spark.command_source import MOST_COMMANDS, QUERY, CommandSource
 from thalweg.spark.description import Description

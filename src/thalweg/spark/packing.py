@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from thalweg.engine.instants import GREATEST_TIME, NEVER
+from thalweg.engine.time_bounds import GREATEST_TIME, NEVER
 from thalweg.plan.partitioning import Partitioning
 from thalweg.spark.workers import task_done
 

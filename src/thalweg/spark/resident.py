@@ -35,11 +35,11 @@ from thalweg.cql.query import Query
 from thalweg.engine.batch import Batch
 from thalweg.engine.bucket import Bucket, open_bucket
 from thalweg.engine.image import live_in, mark_dirty, read_image, write_image
-from thalweg.engine.instants import FOREVER, NEVER
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.observations import Work
 from thalweg.engine.sampling import SAMPLE_ROWS, sample
 from thalweg.engine.savings import Savings
+from thalweg.engine.time_bounds import FOREVER, NEVER
 from thalweg.errors import CheckpointError, ThalwegError
 from thalweg.options import Adaptivity, Feedback, Migration, Production, States
 from thalweg.plan.difference import AnyPlan, DifferencePlan, format_any

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from thalweg.engine.instants import NEVER
+from thalweg.engine.time_bounds import NEVER
 
 
 @dataclass(slots=True)

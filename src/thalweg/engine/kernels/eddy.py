@@ -1,10 +1,9 @@
 """The eddy's part of the join kernel: where a partial tuple goes next (CACQ, STAIRs; JISC 3.1, 4.6).
 
 Design
-    The join kernel runs the programs of a plan; given an :class:`Eddy`, it asks here after every hop
-    instead, and the steps of a head's program are the *modules* to choose from (:mod:`thalweg.plan.routes`). A
-    partial tuple carries the streams it has and the classes it knows as bits. Everything else, windows, states,
-    completion, is the kernel's own.
+    The programs of heads leave open which PROBE comes next (:mod:`thalweg.plan.passes.routes`): SEND picks one of the
+    *modules*, and LAND takes back what has grown by a match. A partial tuple carries the streams it has and the classes
+    it knows as bits. Everything else, windows, states, completion, is the machine's own.
 
     Among the modules that are ready, those with a key come first, then those that a predicate connects, then
     any; among these, the one that cost least so far: candidates looked at, and matches, each of
@@ -26,6 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from thalweg.engine.kernels import tables as k
 from thalweg.engine.kernels.compiled import Float64s, Int64s, inlined, jit
 
 BITS = 62
@@ -37,19 +37,17 @@ RETURN = 4
 # connects it with (all as bits); whether it is a base window to be scanned; the kept state around it, or -1.
 M_STREAMS, M_NEEDS, M_CARRIES, M_MEETS, M_IS_SCAN, M_ABOVE = range(6)
 MODULE_FIELDS = 6
-# Columns of Eddy.heads: the classes that a tuple of the stream carries; its first module, and how many it has.
-E_CARRIES, E_FIRST, E_COUNT = range(3)
-HEAD_FIELDS = 3
-# A level of Eddy.climbs: the streams that a tuple must have before it goes beyond; the state it is then stored in,
-# or -1.
-L_STREAMS, L_STATE = range(2)
+# Columns of Eddy.heads: the classes that a tuple of the stream carries; where its modules are in Eddy.order, and how
+# many; its SEND.
+E_CARRIES, E_FIRST, E_COUNT, E_SEND = range(4)
+HEAD_FIELDS = 4
+# A level of Eddy.climbs: the streams that a tuple must have before it goes beyond; the instruction that is next then,
+# the STORE of a state or EMIT.
+L_STREAMS, L_NEXT = range(2)
 LEVEL_FIELDS = 2
-# A row of Eddy.hops: the streams and classes before the hop, the level that is climbed to, the module.
-H_DONE, H_KNOWN, H_LEVEL, H_STEP = range(4)
-HOP_FIELDS = 4
-# Columns of Eddy.seen.
-V_PROBES, V_CANDIDATES, V_MATCHES = range(3)
-SEEN_FIELDS = 3
+# A row of Eddy.hops: the streams and classes before the hop, the level that is climbed to.
+H_DONE, H_KNOWN, H_LEVEL = range(3)
+HOP_FIELDS = 3
 # Eddy.temper: the state of the random numbers; the tuples until the modules are judged again, and between two such
 # judgements; the probes that a judgement takes; a mask of random bits, which are all 0 when a hop is an adventure.
 SEED, UNTIL, PATIENCE, ENOUGH, CAUTION = range(5)
@@ -65,7 +63,7 @@ class Eddy(NamedTuple):
     heads: Int64s  # [head, field]
     climbs: Int64s  # [head, level, field]; the last level of a head is the root
     order: Int64s  # [place]: the modules of each head, the preferred ones first
-    seen: Int64s  # [step, what]: what was counted since the last judgement
+    judged: Int64s  # [step, what]: the work that judgements have taken into account
     price: Float64s  # [step]: candidates and returns per probe; infinite if unknown
     hops: Int64s  # [depth, field]: of the new tuple, and of the partial tuples that it has grown into
     temper: Int64s
@@ -126,7 +124,7 @@ def _route(
 
 
 @jit
-def _judge(heads: Int64s, order: Int64s, seen: Int64s, price: Float64s, enough: int) -> None:
+def _judge(heads: Int64s, order: Int64s, work: Int64s, judged: Int64s, price: Float64s, enough: int) -> None:
     """Put the modules of every head in the order of what they cost; what was seen last counts for half.
 
     A module that nothing is known of stays behind the others, in the order of the plan.
@@ -134,13 +132,16 @@ def _judge(heads: Int64s, order: Int64s, seen: Int64s, price: Float64s, enough: 
     for head in range(heads.shape[0]):
         first = heads[head, E_FIRST]
         end = first + heads[head, E_COUNT]
-        for module in range(first, end):
-            probes = seen[module, V_PROBES]
+        for place in range(first, end):
+            module = order[place]
+            probes = work[module, k.W_ENTERED] - judged[module, k.W_ENTERED]
             if probes >= enough:
-                cost = (seen[module, V_CANDIDATES] + RETURN * seen[module, V_MATCHES]) / probes
+                candidates = work[module, k.W_CANDIDATES] - judged[module, k.W_CANDIDATES]
+                matches = work[module, k.W_MATCHES] - judged[module, k.W_MATCHES]
+                cost = (candidates + RETURN * matches) / probes
                 price[module] = cost if price[module] == np.inf else (price[module] + cost) / 2
-                for i in range(SEEN_FIELDS):
-                    seen[module, i] = 0
+                for i in range(k.WORK_FIELDS):
+                    judged[module, i] = work[module, i]
         for place in range(first + 1, end):
             module = order[place]
             into = place
@@ -150,51 +151,46 @@ def _judge(heads: Int64s, order: Int64s, seen: Int64s, price: Float64s, enough: 
             order[into] = module
 
 
-# The three moments at which the join kernel turns to the eddy.
+# The moments at which the machine turns to the eddy.
 
 
 @inlined
-def send(
-    modules: Int64s, heads: Int64s, climbs: Int64s, order: Int64s, hops: Int64s, temper: Int64s, head: int, depth: int
-) -> None:
-    """Decide on the next hop of a partial tuple."""
-    within = climbs[head, hops[depth, H_LEVEL], L_STREAMS]
-    hops[depth, H_STEP] = _route(modules, heads, order, temper, head, hops[depth, H_DONE], hops[depth, H_KNOWN], within)
-
-
-@inlined
-def embark(
-    modules: Int64s,
-    heads: Int64s,
-    climbs: Int64s,
-    order: Int64s,
-    seen: Int64s,
-    price: Float64s,
-    hops: Int64s,
-    temper: Int64s,
-    stream: int,
-) -> None:
-    """Take in a new tuple, and decide on its first hop."""
+def embark(eddy: Eddy, work: Int64s, stream: int) -> None:
+    """Take in a new tuple."""
+    temper, hops = eddy.temper, eddy.hops
     temper[UNTIL] -= 1
     if temper[UNTIL] <= 0:
         temper[UNTIL] = temper[PATIENCE]
-        _judge(heads, order, seen, price, temper[ENOUGH])
+        _judge(eddy.heads, eddy.order, work, eddy.judged, eddy.price, temper[ENOUGH])
     hops[0, H_DONE] = 1 << stream
-    hops[0, H_KNOWN] = heads[stream, E_CARRIES]
+    hops[0, H_KNOWN] = eddy.heads[stream, E_CARRIES]
     hops[0, H_LEVEL] = 0
-    send(modules, heads, climbs, order, hops, temper, stream, 0)
 
 
 @inlined
-def land(modules: Int64s, climbs: Int64s, hops: Int64s, head: int, depth: int) -> int:
-    """Take back what has grown by a hop; the state that it is an entry of now, or -1."""
-    module, level = hops[depth, H_STEP], hops[depth, H_LEVEL]
-    done = hops[depth, H_DONE] | modules[module, M_STREAMS]
-    state = -1
-    if done == climbs[head, level, L_STREAMS]:
-        state = climbs[head, level, L_STATE]
+def send(eddy: Eddy, head: int, depth: int) -> int:
+    """Decide on the next hop of a partial tuple: the PROBE of a module."""
+    done, known = eddy.hops[depth, H_DONE], eddy.hops[depth, H_KNOWN]
+    within = eddy.climbs[head, eddy.hops[depth, H_LEVEL], L_STREAMS]
+    return _route(eddy.modules, eddy.heads, eddy.order, eddy.temper, head, done, known, within)
+
+
+@inlined
+def seen_by(eddy: Eddy, module: int, depth: int) -> tuple[int, int]:
+    """The streams and classes that a tuple has, as bits, when it is compared with the candidates of a module."""
+    return eddy.hops[depth, H_DONE] | eddy.modules[module, M_STREAMS], eddy.hops[depth, H_KNOWN]
+
+
+@inlined
+def land(eddy: Eddy, head: int, module: int, depth: int) -> int:
+    """Take back what has grown by a hop; the instruction that is next."""
+    hops, level = eddy.hops, eddy.hops[depth, H_LEVEL]
+    done = hops[depth, H_DONE] | eddy.modules[module, M_STREAMS]
+    following = eddy.heads[head, E_SEND]
+    if done == eddy.climbs[head, level, L_STREAMS]:
+        following = eddy.climbs[head, level, L_NEXT]
         level += 1
     hops[depth + 1, H_DONE] = done
-    hops[depth + 1, H_KNOWN] = hops[depth, H_KNOWN] | modules[module, M_CARRIES]
+    hops[depth + 1, H_KNOWN] = hops[depth, H_KNOWN] | eddy.modules[module, M_CARRIES]
     hops[depth + 1, H_LEVEL] = level
-    return state
+    return following

@@ -1,9 +1,8 @@
 """Feedback's part of the join kernel: whether somebody needs what a partial tuple would become (JIT III, IV).
 
 Design
-    The join kernel runs the programs of a plan. Given :class:`Feedback`, it asks at the *sites* of a program
-    (:mod:`thalweg.plan.demand`) whether the demand there is met, and stops where it is not. What was found
-    out about the values of a demand is remembered:
+    A GATE in a program (:mod:`thalweg.plan.passes.gates`) asks whether its demand is met, and stops the tuple if it is
+    not. What was found out about the values of a demand is remembered:
 
     DEMANDED until the combination of tuples that was found expires. Nothing has to be asked before.
     WANTING  (a suspended sub-tuple) until a tuple arrives that could be part of a partner: the newest tuple in the
@@ -22,7 +21,7 @@ Invariants
     full, the state as a whole has one.)
 
 Cost
-    A site costs a lookup and, where the values are WANTING, one per window asked. A state's probe costs a lookup per
+    A gate costs a lookup and, where the values are WANTING, one per window asked. A state's probe costs a lookup per
     kind of gap that it can have.
 """
 
@@ -30,58 +29,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from thalweg.engine.instants import FOREVER, NEVER
+from thalweg.engine.kernels import tables as k
 from thalweg.engine.kernels.compiled import Float64s, Int64s, inlined, jit
 from thalweg.engine.kernels.hashing import find, hash_codes, hash_fields
-from thalweg.engine.kernels.predicates import code_of, theta_holds
-from thalweg.engine.kernels.states import sweep
-from thalweg.engine.kernels.tables import (
-    ABSENT,
-    ALIVE,
-    C_CANDIDATES,
-    C_PROBES,
-    ENTRY_EXPIRY,
-    ENTRY_KEY,
-    G_FIRST,
-    G_STEPS,
-    JOINING,
-    N_COUNT,
-    N_DIRECTORY,
-    N_DIRECTORY_MASK,
-    N_KEY_COUNT,
-    N_LIVE,
-    N_REGION,
-    N_STRIDE,
-    P_HEADS,
-    P_LINK,
-    P_MASK,
-    P_SPAN,
-    ROW,
-    S_LIFETIME,
-    S_MASK,
-    S_NEXT,
-    S_OLDEST,
-    S_PREFIX,
-    S_REGION,
-    S_ROWS,
-    S_STRIDE,
-    STATUS_BITS,
-    X_BIND_COUNT,
-    X_BINDS,
-    X_CHECK_COUNT,
-    X_CHECKS,
-    X_FIELD,
-    X_KEY,
-    X_KEY_COUNT,
-    X_PATH,
-    X_TARGET,
-    X_THETA_COUNT,
-    X_THETAS,
-    Frames,
-    T,
-    Tables,
-)
-from thalweg.engine.kernels.windows import is_over
+from thalweg.engine.kernels.predicates import code_of
+from thalweg.engine.kernels.scanning import newest, scan
+from thalweg.engine.kernels.states import seems_empty, sweep
+from thalweg.engine.kernels.windows import forget_newest, is_over
+from thalweg.engine.time_bounds import FOREVER, NEVER
 
 # Columns of Feedback.demands: the table of what is remembered; the classes of its key; the program that looks for a
 # witness; the windows asked, or the state (-1: none); whether filters tell; whether what is asked never changes.
@@ -94,17 +49,17 @@ PARTNER_FIELDS = 4
 # A memory: the key, the verdict, until when it holds, and per window asked the number of the next tuple by then.
 V_KEY, V_VERDICT, V_UNTIL, V_NEXT = range(4)
 UNKNOWN, DEMANDED, WANTING, OUTDATED = range(4)
-# Columns of Feedback.sites: the demand; the step after which it is asked (-1: before the first) and its depth; the size
-# of the part; its gaps; how often something stopped there.
-W_DEMAND, W_STEP, W_DEPTH, W_SIZE, W_GAPS, W_GAP_COUNT, W_STOPS = range(7)
-SITE_FIELDS = 7
+# Columns of Feedback.gates: the demand; the PROBE behind which it stands (-1: before the first) and its depth
+# (ANYWHERE: an eddy takes probes in any order); the size of the part; its gaps; the state that follows, or -1.
+Q_DEMAND, Q_STEP, Q_DEPTH, Q_SIZE, Q_GAPS, Q_GAP_COUNT, Q_STORES = range(7)
+GATE_FIELDS = 7
+ANYWHERE = -2
 # A gap: the state, which of its kinds of gap, and the classes whose values say where.
 G_STATE, G_KIND, G_CLASSES, G_CLASS_COUNT = range(4)
 GAP_FIELDS = 4
-# Columns of Feedback.places: the sites in the program of a stream before its first step, or after a step; and those to
-# be asked when a step has found nothing: (site, ...) in lists.
-L_SITES, L_SITE_COUNT, L_ASKED, L_ASKED_COUNT = range(4)
-PLACE_FIELDS = 4
+# Columns of Feedback.asked, a row per instruction: the gates to ask about when a PROBE has found nothing, in lists.
+L_ASKED, L_ASKED_COUNT = range(2)
+ASKED_FIELDS = 2
 # Columns of Feedback.gaps, a row per state: its table; the tuple that left a gap everywhere; its kinds of gap, as
 # (classes, their number) in lists; for each class of its key, in lists: (class, stream, word of the component in an
 # entry, field of the tuple); the program that looks whether a key has any entry (-1: none is needed).
@@ -122,8 +77,8 @@ class Feedback(NamedTuple):
     """What feedback goes by; tables lie in the engine's memory."""
 
     demands: Int64s
-    sites: Int64s
-    places: Int64s  # [head, then step]
+    gates: Int64s
+    asked: Int64s
     gaps: Int64s
     filters: Int64s
     stream_filters: Int64s  # [stream, (first, number)]
@@ -169,10 +124,10 @@ def recall(
         at = first + i * PARTNER_FIELDS
         path = lists[at + A_PLACE]
         if path < 0:
-            newest = streams[lists[at + A_STREAM], S_NEXT] - 1
+            newest = streams[lists[at + A_STREAM], k.S_NEXT] - 1
         else:
             key = hash_codes(code, 0, lists, lists[at + A_CLASSES], lists[at + A_CLASS_COUNT])
-            newest = mem[paths[path, P_HEADS] + (key & paths[path, P_MASK]) * paths[path, P_SPAN]]
+            newest = mem[paths[path, k.P_HEADS] + (key & paths[path, k.P_MASK]) * paths[path, k.P_SPAN]]
         if newest >= mem[word + V_NEXT + i]:
             verdict = OUTDATED
     return verdict
@@ -211,17 +166,17 @@ def remember(
         partners = demands[demand, D_PARTNER_COUNT]
     first = demands[demand, D_PARTNERS]
     for i in range(partners):
-        mem[word + V_NEXT + i] = streams[lists[first + i * PARTNER_FIELDS + A_STREAM], S_NEXT]
+        mem[word + V_NEXT + i] = streams[lists[first + i * PARTNER_FIELDS + A_STREAM], k.S_NEXT]
     return verdict
 
 
 @inlined
 def leave_gaps(
-    mem: Int64s, lists: Int64s, sites: Int64s, gaps: Int64s, tally: Int64s, code: Int64s, site: int, clock: int
+    mem: Int64s, lists: Int64s, gates: Int64s, gaps: Int64s, tally: Int64s, code: Int64s, gate: int, clock: int
 ) -> None:
-    """A program stops at a site: say what is missing now."""
-    first = sites[site, W_GAPS]
-    for i in range(sites[site, W_GAP_COUNT]):
+    """A program stops at a gate: say what is missing now."""
+    first = gates[gate, Q_GAPS]
+    for i in range(gates[gate, Q_GAP_COUNT]):
         at = first + i * GAP_FIELDS
         state, count = lists[at + G_STATE], lists[at + G_CLASS_COUNT]
         if count == 0:
@@ -293,25 +248,27 @@ def lacks(mem: Int64s, lists: Int64s, demands: Int64s, filters: Int64s, demand: 
     return is_lacking
 
 
+@inlined
+def add_to_filters(
+    mem: Int64s, tables: k.Tables, frames: k.Frames, feedback: Feedback, stream: int, watermark: int
+) -> None:
+    """Take the newest tuple of a stream into the filters over its window."""
+    filters, first = feedback.filters, feedback.stream_filters[stream, 0]
+    streams, sequence = tables.streams, frames.bound[0, stream]
+    word = streams[stream, k.S_REGION] + (sequence & streams[stream, k.S_MASK]) * streams[stream, k.S_STRIDE]
+    for row in range(first, first + feedback.stream_filters[stream, 1]):
+        if filters[row, F_ADDED] >= filters[row, F_MOST]:
+            renew_filter(mem, streams, tables.lists, filters, row, watermark)
+        else:
+            add_to_filter(mem, tables.lists, filters, row, word)
+
+
 @jit
 def witness(
     mem: Int64s,
     floats: Float64s,
-    streams: Int64s,
-    paths: Int64s,
-    steps: Int64s,
-    programs: Int64s,
-    lists: Int64s,
-    thetas: Int64s,
-    integer_offsets: Int64s,
-    float_offsets: Float64s,
-    cursors: Int64s,
-    probed: Int64s,
-    latests: Int64s,
-    expiries: Int64s,
-    bound: Int64s,
-    code: Int64s,
-    counters: Int64s,
+    tables: k.Tables,
+    frames: k.Frames,
     program: int,
     source: int,
     start: int,
@@ -322,125 +279,152 @@ def witness(
 
     Given are the codes that the frame ``source`` has of the ``count`` classes that ``lists`` names from ``start`` on.
     """
+    steps, lists, code = tables.steps, tables.lists, frames.code
     frame = code.shape[0] - 1
     for i in range(start, start + count):
         code[frame, lists[i]] = code[source, lists[i]]
-    first, last = programs[program, G_FIRST], programs[program, G_STEPS] - 1
-    latests[frame, 0], expiries[frame, 0] = watermark, FOREVER
-    depth, opens = 0, True
-    until, lasts = FOREVER, NEVER
+    frames.latest[frame, 0], frames.expiry[frame, 0] = watermark, FOREVER
+    tables.work[tables.programs[program, k.G_FIRST], k.W_ENTERED] += 1
+    depth, opens, until = 0, True, FOREVER
     while depth >= 0:
-        step = first + depth
-        target, keys = steps[step, X_TARGET], steps[step, X_KEY_COUNT]
+        step = tables.programs[program, k.G_FIRST] + depth
         if opens:
-            key = hash_codes(code, frame, lists, steps[step, X_KEY], keys)
-            path = steps[step, X_PATH]
-            if keys > 0:
-                cursors[frame, depth] = mem[paths[path, P_HEADS] + (key & paths[path, P_MASK]) * paths[path, P_SPAN]]
-            else:
-                cursors[frame, depth] = streams[target, S_NEXT] - 1
-            probed[frame, depth] = key
-            counters[C_PROBES] += 1
-        key, candidate = probed[frame, depth], cursors[frame, depth]
-        region, stride = streams[target, S_REGION], streams[target, S_STRIDE]
-        mask, oldest = streams[target, S_MASK], streams[target, S_OLDEST]
-        lifetime, rows = streams[target, S_LIFETIME], streams[target, S_ROWS]
-        chain = paths[steps[step, X_PATH], P_LINK] if keys > 0 else 0
-        opens = False
-        while candidate >= oldest and not opens:
-            word = region + (candidate & mask) * stride
-            bound[frame, target] = candidate
-            candidate = mem[word + chain] if keys > 0 else candidate - 1
-            counters[C_CANDIDATES] += 1
-            if (keys == 1 and mem[word + steps[step, X_FIELD]] != key) or mem[word + ROW] < 0:
-                continue
-            if rows > 0 and mem[word + streams[target, S_PREFIX] + ALIVE] != JOINING:
-                continue
-            reached = max(latests[frame, depth], mem[word + T])
-            lasting = expiries[frame, depth]
-            if lifetime < FOREVER:
-                lasting = min(lasting, mem[word + T] + lifetime)
-            if reached >= lasting:
-                continue
-            opens = True
-            for i in range(steps[step, X_CHECKS], steps[step, X_CHECKS] + 3 * steps[step, X_CHECK_COUNT], 3):
-                if code_of(mem, streams, bound, frame, lists[i + 1], lists[i + 2]) != code[frame, lists[i]]:
-                    opens = False
-                    break
-            for i in range(steps[step, X_THETAS], steps[step, X_THETAS] + steps[step, X_THETA_COUNT]):
-                opens = opens and theta_holds(
-                    mem, floats, streams, thetas, integer_offsets, float_offsets, bound, frame, lists[i]
-                )
-        cursors[frame, depth] = candidate
+            key = hash_codes(code, frame, lists, steps[step, k.X_KEY], steps[step, k.X_KEY_COUNT])
+            frames.step[frame, depth], frames.probe[frame, depth] = step, key
+            frames.cursor[frame, depth] = newest(mem, tables, step, key)
+        opens = scan(mem, floats, tables, frames, frame, depth, k.ALL, k.ALL)
         if not opens:
             depth -= 1
             continue
-        if rows > 0:
+        if tables.streams[steps[step, k.X_TARGET], k.S_ROWS] > 0:
             until = watermark + 1  # it may be pushed out at any time
-        latests[frame, depth + 1], expiries[frame, depth + 1] = reached, lasting
-        if depth == last:
-            lasts = min(until, lasting)
-            break
-        binds = steps[step, X_BINDS]
-        for i in range(binds, binds + 3 * steps[step, X_BIND_COUNT], 3):
-            code[frame, lists[i]] = code_of(mem, streams, bound, frame, lists[i + 1], lists[i + 2])
         depth += 1
-    return lasts
+        if steps[step + 1, k.X_OP] != k.PROBE:
+            return min(until, frames.expiry[frame, depth])
+    return NEVER
 
 
-@jit
-def examine(
+@inlined
+def _verdict(
     mem: Int64s,
     floats: Float64s,
-    streams: Int64s,
-    paths: Int64s,
-    steps: Int64s,
-    programs: Int64s,
-    lists: Int64s,
-    thetas: Int64s,
-    integer_offsets: Int64s,
-    float_offsets: Float64s,
-    cursors: Int64s,
-    probed: Int64s,
-    latests: Int64s,
-    expiries: Int64s,
-    bound: Int64s,
-    code: Int64s,
-    demands: Int64s,
-    tally: Int64s,
-    counters: Int64s,
+    tables: k.Tables,
+    frames: k.Frames,
+    feedback: Feedback,
     demand: int,
-    word: int,
-    key: int,
+    watermark: int,
+    is_told: bool,
+) -> int:
+    """What is known of a demand for the values in frame 0; found out anew where that is outdated.
+
+    Where nothing is known, it is found out if ``is_told`` to.
+    """
+    demands, lists, code = feedback.demands, tables.lists, frames.code
+    key = hash_codes(code, 0, lists, demands[demand, D_KEY], demands[demand, D_KEY_COUNT])
+    word = slot_of(mem, demands, demand, key)
+    verdict = recall(mem, tables.streams, tables.paths, lists, demands, demand, word, code, watermark)
+    if verdict == OUTDATED or (verdict == UNKNOWN and is_told):
+        until = witness(
+            mem,
+            floats,
+            tables,
+            frames,
+            demands[demand, D_PROGRAM],
+            0,
+            demands[demand, D_KEY],
+            demands[demand, D_KEY_COUNT],
+            watermark,
+        )
+        feedback.tally[T_TESTS] += 1
+        verdict = remember(mem, tables.streams, lists, demands, feedback.tally, demand, word, key, until, watermark)
+    return verdict
+
+
+@inlined
+def passes(
+    mem: Int64s,
+    floats: Float64s,
+    tables: k.Tables,
+    frames: k.Frames,
+    feedback: Feedback,
+    step: int,
+    depth: int,
+    clock: int,
+    watermark: int,
+) -> bool:
+    """Whether the tuple so far goes on behind a GATE: whether there may be a demand for it (JIT III).
+
+    As in the paper, nobody looks for one here: a probe that fails does (:func:`ask`).
+    """
+    demands, tally = feedback.demands, feedback.tally
+    gate = tables.steps[step, k.X_TARGET]
+    demand = feedback.gates[gate, Q_DEMAND]
+    state = demands[demand, D_STATE]
+    verdict = DEMANDED
+    if state >= 0:
+        if seems_empty(mem, tables.streams, tables.states, tables.lists, state, watermark):
+            if tables.states[state, k.N_COUNT] > 0:
+                sweep(mem, tables, state, watermark)
+            if tables.states[state, k.N_COUNT] == 0:
+                verdict = WANTING
+    elif demands[demand, D_IS_FILTERED]:
+        if lacks(mem, tables.lists, demands, feedback.filters, demand, frames.code):
+            verdict = WANTING
+    else:
+        verdict = _verdict(mem, floats, tables, frames, feedback, demand, watermark, False)
+    if verdict != WANTING:
+        return True
+    tally[T_UNPROBED] += 1
+    tally[T_WITHHELD] += depth >= 0
+    leave_gaps(mem, tables.lists, feedback.gates, feedback.gaps, tally, frames.code, gate, clock)
+    if depth < 0 and demands[demand, D_IS_FINAL]:
+        forget_newest(mem, tables.streams, tables.paths, tables.lists, frames.program[0])
+    return False
+
+
+@inlined
+def may_ask(feedback: Feedback, step: int, depth: int) -> bool:
+    """Whether a probe that has ended found nothing, and somebody is to be asked about that."""
+    return feedback.met[depth] == 0 and feedback.asked[step, L_ASKED_COUNT] > 0
+
+
+@inlined
+def ask(
+    mem: Int64s,
+    floats: Float64s,
+    tables: k.Tables,
+    frames: k.Frames,
+    feedback: Feedback,
+    depth: int,
+    clock: int,
     watermark: int,
 ) -> int:
-    """Find out whether a demand for the values in frame 0 is met, and remember it at ``word``; the verdict."""
-    until = witness(
-        mem,
-        floats,
-        streams,
-        paths,
-        steps,
-        programs,
-        lists,
-        thetas,
-        integer_offsets,
-        float_offsets,
-        cursors,
-        probed,
-        latests,
-        expiries,
-        bound,
-        code,
-        counters,
-        demands[demand, D_PROGRAM],
-        0,
-        demands[demand, D_KEY],
-        demands[demand, D_KEY_COUNT],
-        watermark,
-    )
-    tally[T_TESTS] += 1
-    return remember(mem, streams, lists, demands, tally, demand, word, key, until, watermark)
+    """Find the smallest part of the tuple that has no partner (JIT IV-A); the depth to go on at, -1: at none.
+
+    Everything of the same values stops at that part's gate from now on.
+    """
+    gates, step = feedback.gates, frames.step[0, depth]
+    feedback.met[depth] = 1
+    frames.cursor[0, depth] = -1
+    first = feedback.asked[step, L_ASKED]
+    stopping, size, back = -1, 0, depth
+    for i in range(first, first + feedback.asked[step, L_ASKED_COUNT]):
+        gate = tables.lists[i]
+        if stopping >= 0 and gates[gate, Q_SIZE] > size:
+            break  # not minimal
+        at = gates[gate, Q_DEPTH]
+        if at == ANYWHERE:
+            at = depth
+            for d in range(depth):
+                if frames.step[0, d] == gates[gate, Q_STEP]:
+                    at = d
+        if at >= back:
+            continue
+        if _verdict(mem, floats, tables, frames, feedback, gates[gate, Q_DEMAND], watermark, True) == WANTING:
+            stopping, back, size = gate, at, gates[gate, Q_SIZE]
+    if stopping >= 0:
+        leave_gaps(mem, tables.lists, gates, feedback.gaps, feedback.tally, frames.code, stopping, clock)
+    return back
 
 
 @jit
@@ -454,15 +438,15 @@ def renew_filter(mem: Int64s, streams: Int64s, lists: Int64s, filters: Int64s, r
     for word in range(region, region + ((filters[row, F_MASK] + 64) >> 6)):
         mem[word] = 0
     filters[row, F_ADDED] = 0
-    for sequence in range(streams[stream, S_OLDEST], streams[stream, S_NEXT]):
-        word = streams[stream, S_REGION] + (sequence & streams[stream, S_MASK]) * streams[stream, S_STRIDE]
+    for sequence in range(streams[stream, k.S_OLDEST], streams[stream, k.S_NEXT]):
+        word = streams[stream, k.S_REGION] + (sequence & streams[stream, k.S_MASK]) * streams[stream, k.S_STRIDE]
         if not is_over(mem, streams, stream, word, watermark):
             add_to_filter(mem, lists, filters, row, word)
     filters[row, F_MOST] = 2 * filters[row, F_ADDED] + 64
 
 
 @jit
-def renew_filters(mem: Int64s, tables: Tables, filters: Int64s, watermark: int) -> None:
+def renew_filters(mem: Int64s, tables: k.Tables, filters: Int64s, watermark: int) -> None:
     """Build all Bloom filters anew."""
     for row in range(filters.shape[0]):
         renew_filter(mem, tables.streams, tables.lists, filters, row, watermark)
@@ -470,7 +454,7 @@ def renew_filters(mem: Int64s, tables: Tables, filters: Int64s, watermark: int) 
 
 @jit
 def settle(
-    mem: Int64s, tables: Tables, frames: Frames, gaps: Int64s, index: int, directory: int, mask: int, watermark: int
+    mem: Int64s, tables: k.Tables, frames: k.Frames, gaps: Int64s, index: int, directory: int, mask: int, watermark: int
 ) -> None:
     """Drop the entries of a state that may be short of others, so that its gaps can be forgotten.
 
@@ -479,21 +463,21 @@ def settle(
     state, lists, frame = tables.states[index], tables.lists, frames.program.shape[0] - 1
     sweep(mem, tables, index, watermark)
     live = 0
-    for entry in range(state[N_COUNT]):
-        word = state[N_REGION] + entry * state[N_STRIDE]
-        key = mem[word + ENTRY_KEY]
-        status = mem[find(mem, state[N_DIRECTORY], state[N_DIRECTORY_MASK], key) + 1]
-        for i in range(state[N_KEY_COUNT]):
+    for entry in range(state[k.N_COUNT]):
+        word = state[k.N_REGION] + entry * state[k.N_STRIDE]
+        key = mem[word + k.ENTRY_KEY]
+        status = mem[find(mem, state[k.N_DIRECTORY], state[k.N_DIRECTORY_MASK], key) + 1]
+        for i in range(state[k.N_KEY_COUNT]):
             at = gaps[index, O_CARRIERS] + 4 * i
             stream = lists[at + 1]
             frames.bound[frame, stream] = mem[word + lists[at + 2]]
             frames.code[frame, lists[at]] = code_of(mem, tables.streams, frames.bound, frame, stream, lists[at + 3])
-        if has_gap(mem, lists, gaps, index, frames.code, frame, status >> STATUS_BITS):
-            mem[word + ENTRY_EXPIRY] = NEVER
+        if has_gap(mem, lists, gaps, index, frames.code, frame, status >> k.STATUS_BITS):
+            mem[word + k.ENTRY_EXPIRY] = NEVER
             continue
         slot = find(mem, directory, mask, key)
-        if mem[slot + 1] == ABSENT:
+        if mem[slot + 1] == k.ABSENT:
             mem[slot], mem[slot + 1] = key, status
             live += 1
-    state[N_DIRECTORY], state[N_DIRECTORY_MASK], state[N_LIVE] = directory, mask, live
+    state[k.N_DIRECTORY], state[k.N_DIRECTORY_MASK], state[k.N_LIVE] = directory, mask, live
     sweep(mem, tables, index, watermark)

@@ -2,55 +2,12 @@
 
 from __future__ import annotations
 
-from thalweg.engine.instants import NEVER
+from thalweg.engine.kernels import tables as k
 from thalweg.engine.kernels.compiled import Int64s, inlined, jit
 from thalweg.engine.kernels.hashing import DIRECTORY_FIELDS, find, hash_codes
 from thalweg.engine.kernels.prefetch import prefetch
-from thalweg.engine.kernels.tables import (
-    ABSENT,
-    ALIVE,
-    COMPLETE,
-    COMPONENTS,
-    DEAD,
-    ENTRY_EXPIRY,
-    ENTRY_KEY,
-    ENTRY_LINK,
-    LIVE,
-    N_BIRTH,
-    N_COMPLETE,
-    N_COMPONENT_COUNT,
-    N_COMPONENTS,
-    N_COUNT,
-    N_DIRECTORY,
-    N_DIRECTORY_MASK,
-    N_HEADS,
-    N_KEY,
-    N_LIVE,
-    N_MASK,
-    N_REGION,
-    N_ROWS,
-    N_ROWS_COUNT,
-    N_STRIDE,
-    OCCUPIED,
-    P_HEADS,
-    P_MASK,
-    P_SPAN,
-    PART_PATH,
-    R_FRAME,
-    ROW,
-    S_MASK,
-    S_NEXT,
-    S_OLDEST,
-    S_PREFIX,
-    S_REGION,
-    S_STRIDE,
-    STATUS,
-    SUSPENDED,
-    TOUCHED,
-    Frames,
-    Tables,
-)
 from thalweg.engine.kernels.windows import is_over, key_of, vacancy
+from thalweg.engine.time_bounds import NEVER
 
 AHEAD = 8
 """How many tuples ahead of it a search through a window asks for the memory that it will need."""
@@ -63,10 +20,10 @@ def components_alive(mem: Int64s, streams: Int64s, lists: Int64s, entry: int, st
     """Whether no component of a state entry has left its ROWS window."""
     for i in range(start, start + 2 * count, 2):
         stream, sequence = lists[i], mem[entry + lists[i + 1]]
-        if sequence < streams[stream, S_OLDEST]:
+        if sequence < streams[stream, k.S_OLDEST]:
             return False
-        slot = (sequence & streams[stream, S_MASK]) * streams[stream, S_STRIDE]
-        if mem[streams[stream, S_REGION] + slot + streams[stream, S_PREFIX] + ALIVE] == DEAD:
+        slot = (sequence & streams[stream, k.S_MASK]) * streams[stream, k.S_STRIDE]
+        if mem[streams[stream, k.S_REGION] + slot + streams[stream, k.S_PREFIX] + k.ALIVE] == k.DEAD:
             return False
     return True
 
@@ -76,7 +33,7 @@ def is_older(mem: Int64s, lists: Int64s, entry: int, start: int, count: int, bir
     """Whether every component of a state entry had come before its stream's number among these births."""
     older = True
     for i in range(count):
-        older &= mem[entry + COMPONENTS + i] < mem[birth + lists[start + i]]
+        older &= mem[entry + k.COMPONENTS + i] < mem[birth + lists[start + i]]
     return older
 
 
@@ -85,47 +42,47 @@ def has_entry(
     mem: Int64s, streams: Int64s, states: Int64s, lists: Int64s, target: int, key: int, watermark: int
 ) -> bool:
     """Whether a state has an entry of a key: JISC's procedure 1, line 1, as printed."""
-    entry = mem[states[target, N_HEADS] + (key & states[target, N_MASK])]
+    entry = mem[states[target, k.N_HEADS] + (key & states[target, k.N_MASK])]
     while entry >= 0:
-        word = states[target, N_REGION] + entry * states[target, N_STRIDE]
+        word = states[target, k.N_REGION] + entry * states[target, k.N_STRIDE]
         if (
-            mem[word + ENTRY_KEY] == key
-            and mem[word + ENTRY_EXPIRY] > watermark
-            and components_alive(mem, streams, lists, word, states[target, N_ROWS], states[target, N_ROWS_COUNT])
+            mem[word + k.ENTRY_KEY] == key
+            and mem[word + k.ENTRY_EXPIRY] > watermark
+            and components_alive(mem, streams, lists, word, states[target, k.N_ROWS], states[target, k.N_ROWS_COUNT])
         ):
             return True
-        entry = mem[word + ENTRY_LINK]
+        entry = mem[word + k.ENTRY_LINK]
     return False
 
 
 @inlined
 def drop_entries(mem: Int64s, states: Int64s, target: int, key: int) -> None:
     """Let the entries of a state's key expire."""
-    entry = mem[states[target, N_HEADS] + (key & states[target, N_MASK])]
+    entry = mem[states[target, k.N_HEADS] + (key & states[target, k.N_MASK])]
     while entry >= 0:
-        word = states[target, N_REGION] + entry * states[target, N_STRIDE]
-        if mem[word + ENTRY_KEY] == key:
-            mem[word + ENTRY_EXPIRY] = NEVER
-        entry = mem[word + ENTRY_LINK]
+        word = states[target, k.N_REGION] + entry * states[target, k.N_STRIDE]
+        if mem[word + k.ENTRY_KEY] == key:
+            mem[word + k.ENTRY_EXPIRY] = NEVER
+        entry = mem[word + k.ENTRY_LINK]
 
 
 @inlined
 def seems_empty(mem: Int64s, streams: Int64s, states: Int64s, lists: Int64s, index: int, watermark: int) -> bool:
     """Whether a complete state has no entry that is not over, as far as a look at the newest few tells."""
-    count = states[index, N_COUNT]
-    is_seen = states[index, N_COMPLETE] != COMPLETE
+    count = states[index, k.N_COUNT]
+    is_seen = states[index, k.N_COMPLETE] != k.COMPLETE
     for entry in range(max(0, count - FEW), count):
-        word = states[index, N_REGION] + entry * states[index, N_STRIDE]
-        if mem[word + ENTRY_EXPIRY] > watermark:
-            rows = states[index, N_ROWS]
-            is_seen |= components_alive(mem, streams, lists, word, rows, states[index, N_ROWS_COUNT])
+        word = states[index, k.N_REGION] + entry * states[index, k.N_STRIDE]
+        if mem[word + k.ENTRY_EXPIRY] > watermark:
+            rows = states[index, k.N_ROWS]
+            is_seen |= components_alive(mem, streams, lists, word, rows, states[index, k.N_ROWS_COUNT])
     return not is_seen
 
 
 @jit
 def absent_keys(
     mem: Int64s,
-    tables: Tables,
+    tables: k.Tables,
     index: int,
     stream: int,
     fields: Int64s,
@@ -159,11 +116,11 @@ def absent_keys(
 
     """
     streams, paths, lists = tables.streams, tables.paths, tables.lists
-    first, directory = tables.states[index, N_KEY], tables.states[index, N_DIRECTORY]
-    slots = tables.states[index, N_DIRECTORY_MASK]
-    region, ring, stride = streams[stream, S_REGION], streams[stream, S_MASK], streams[stream, S_STRIDE]
-    birth = tables.states[index, N_BIRTH]
-    oldest, last = streams[stream, S_OLDEST], mem[birth + stream] - 1
+    first, directory = tables.states[index, k.N_KEY], tables.states[index, k.N_DIRECTORY]
+    slots = tables.states[index, k.N_DIRECTORY_MASK]
+    region, ring, stride = streams[stream, k.S_REGION], streams[stream, k.S_MASK], streams[stream, k.S_STRIDE]
+    birth = tables.states[index, k.N_BIRTH]
+    oldest, last = streams[stream, k.S_OLDEST], mem[birth + stream] - 1
     mask, count = len(places) - 1, 0
     for sequence in range(last, oldest - 1, -1):
         if last - sequence == patience and count * (last - oldest) > few * patience:
@@ -172,17 +129,17 @@ def absent_keys(
             key = key_of(mem, region + ((sequence - AHEAD) & ring) * stride, fields)
             prefetch(mem, directory + ((key ^ (key >> 32)) & slots) * DIRECTORY_FIELDS)
             if parts > 0:
-                path = lists[start + PART_PATH]
-                prefetch(mem, paths[path, P_HEADS] + (key & paths[path, P_MASK]) * paths[path, P_SPAN])
+                path = lists[start + k.PART_PATH]
+                prefetch(mem, paths[path, k.P_HEADS] + (key & paths[path, k.P_MASK]) * paths[path, k.P_SPAN])
         word = region + (sequence & ring) * stride
         if is_over(mem, streams, stream, word, watermark):
             continue
         for i in range(len(fields)):
             code[0, lists[first + i]] = mem[word + fields[i]]
-        if vacancy(mem, streams, paths, lists, code, 0, start, parts, birth) != OCCUPIED:
+        if vacancy(mem, streams, paths, lists, code, 0, start, parts, birth) != k.OCCUPIED:
             continue
         key = key_of(mem, word, fields)
-        if mem[find(mem, directory, slots, key) + 1] != ABSENT:
+        if mem[find(mem, directory, slots, key) + 1] != k.ABSENT:
             continue
         place = (key ^ (key >> 32)) & mask
         while places[place] != 0 and found[places[place] - 1, 0] != key:
@@ -199,21 +156,21 @@ def absent_keys(
 
 
 @jit
-def move_keys(mem: Int64s, tables: Tables, index: int, directory: int, mask: int) -> None:
+def move_keys(mem: Int64s, tables: k.Tables, index: int, directory: int, mask: int) -> None:
     """Move the live keys of a state to a larger directory, each with its status."""
     state = tables.states[index]
-    old = state[N_DIRECTORY]
-    for word in range(old, old + (state[N_DIRECTORY_MASK] + 1) * DIRECTORY_FIELDS, DIRECTORY_FIELDS):
-        if mem[word + 1] != ABSENT:
+    old = state[k.N_DIRECTORY]
+    for word in range(old, old + (state[k.N_DIRECTORY_MASK] + 1) * DIRECTORY_FIELDS, DIRECTORY_FIELDS):
+        if mem[word + 1] != k.ABSENT:
             slot = find(mem, directory, mask, mem[word])
             mem[slot] = mem[word]
             mem[slot + 1] = mem[word + 1]
-    state[N_DIRECTORY], state[N_DIRECTORY_MASK] = directory, mask
+    state[k.N_DIRECTORY], state[k.N_DIRECTORY_MASK] = directory, mask
 
 
 @jit
 def renew_keys(
-    mem: Int64s, tables: Tables, index: int, directory: int, mask: int, stream: int, fields: Int64s, watermark: int
+    mem: Int64s, tables: k.Tables, index: int, directory: int, mask: int, stream: int, fields: Int64s, watermark: int
 ) -> None:
     """Move the live keys of a state to another directory, without those that nothing has any more.
 
@@ -222,30 +179,35 @@ def renew_keys(
     completing it again finds what there is by then, and the directory stays bounded, however many keys were asked for.
     """
     row, state = tables.streams[max(stream, 0)], tables.states[index]
-    old, old_mask, region, stride = state[N_DIRECTORY], state[N_DIRECTORY_MASK], state[N_REGION], state[N_STRIDE]
-    entries = state[N_COUNT]
-    tuples = row[S_NEXT] - row[S_OLDEST] if stream >= 0 else 0
+    old, old_mask, region, stride = (
+        state[k.N_DIRECTORY],
+        state[k.N_DIRECTORY_MASK],
+        state[k.N_REGION],
+        state[k.N_STRIDE],
+    )
+    entries = state[k.N_COUNT]
+    tuples = row[k.S_NEXT] - row[k.S_OLDEST] if stream >= 0 else 0
     live = 0
     for i in range(entries + tuples):
         if i < entries:
-            key = mem[region + i * stride + ENTRY_KEY]
+            key = mem[region + i * stride + k.ENTRY_KEY]
         else:
-            sequence = row[S_OLDEST] + i - entries
-            word = row[S_REGION] + (sequence & row[S_MASK]) * row[S_STRIDE]
+            sequence = row[k.S_OLDEST] + i - entries
+            word = row[k.S_REGION] + (sequence & row[k.S_MASK]) * row[k.S_STRIDE]
             if is_over(mem, tables.streams, stream, word, watermark):
                 continue
             key = key_of(mem, word, fields)
         slot = find(mem, directory, mask, key)
         status = mem[find(mem, old, old_mask, key) + 1]
-        if mem[slot + 1] == ABSENT and status != ABSENT and status != SUSPENDED:
+        if mem[slot + 1] == k.ABSENT and status != k.ABSENT and status != k.SUSPENDED:
             mem[slot] = key
             mem[slot + 1] = status
             live += 1
-    state[N_DIRECTORY], state[N_DIRECTORY_MASK], state[N_LIVE] = directory, mask, live
+    state[k.N_DIRECTORY], state[k.N_DIRECTORY_MASK], state[k.N_LIVE] = directory, mask, live
 
 
 @jit
-def evict(mem: Int64s, tables: Tables, frames: Frames, index: int, directory: int, mask: int, most: int) -> None:
+def evict(mem: Int64s, tables: k.Tables, frames: k.Frames, index: int, directory: int, mask: int, most: int) -> None:
     """Make cold keys of a state absent until it has about ``most`` entries; the other keys move to a new directory.
 
     A key that is not live loses what a young state has of it: from then on, the state is incomplete.
@@ -254,64 +216,64 @@ def evict(mem: Int64s, tables: Tables, frames: Frames, index: int, directory: in
     has: it is not live yet, and nobody would complete it a second time.
     """
     state = tables.states[index]
-    region, stride, count = state[N_REGION], state[N_STRIDE], state[N_COUNT]
-    is_complete = state[N_COMPLETE] == COMPLETE
+    region, stride, count = state[k.N_REGION], state[k.N_STRIDE], state[k.N_COUNT]
+    is_complete = state[k.N_COMPLETE] == k.COMPLETE
     has_guest, guest = False, 0
-    for frame in range(1, frames.registers[R_FRAME] + 1):
+    for frame in range(1, frames.registers[k.R_FRAME] + 1):
         if frames.state[frame] == index:
             has_guest, guest = True, frames.key[frame]
     kept, live = 0, 0
     for entry in range(count - 1, -1, -1):
-        key = mem[region + entry * stride + ENTRY_KEY]
+        key = mem[region + entry * stride + k.ENTRY_KEY]
         if has_guest and key == guest:
             kept += 1
             continue
         slot = find(mem, directory, mask, key)
-        status = LIVE if is_complete else mem[find(mem, state[N_DIRECTORY], state[N_DIRECTORY_MASK], key) + 1]
-        is_warm = is_complete or status & STATUS == TOUCHED
-        if is_warm and mem[slot + 1] == ABSENT and kept < most and 2 * (live + 1) < mask:
+        status = k.LIVE if is_complete else mem[find(mem, state[k.N_DIRECTORY], state[k.N_DIRECTORY_MASK], key) + 1]
+        is_warm = is_complete or status & k.STATUS == k.TOUCHED
+        if is_warm and mem[slot + 1] == k.ABSENT and kept < most and 2 * (live + 1) < mask:
             mem[slot] = key
-            mem[slot + 1] = status & ~STATUS | LIVE
+            mem[slot + 1] = status & ~k.STATUS | k.LIVE
             live += 1
-        if mem[slot + 1] != ABSENT:
+        if mem[slot + 1] != k.ABSENT:
             kept += 1
     kept = 0
     for entry in range(count):
         word = region + entry * stride
-        key = mem[word + ENTRY_KEY]
-        if (has_guest and key == guest) or mem[find(mem, directory, mask, key) + 1] != ABSENT:
+        key = mem[word + k.ENTRY_KEY]
+        if (has_guest and key == guest) or mem[find(mem, directory, mask, key) + 1] != k.ABSENT:
             for i in range(stride):
                 mem[region + kept * stride + i] = mem[word + i]
             kept += 1
-    state[N_COUNT], state[N_LIVE] = kept, live
-    state[N_DIRECTORY], state[N_DIRECTORY_MASK] = directory, mask
+    state[k.N_COUNT], state[k.N_LIVE] = kept, live
+    state[k.N_DIRECTORY], state[k.N_DIRECTORY_MASK] = directory, mask
     relink(mem, tables, index)
 
 
 @jit
-def sweep(mem: Int64s, tables: Tables, index: int, watermark: int) -> None:
+def sweep(mem: Int64s, tables: k.Tables, index: int, watermark: int) -> None:
     """Drop the expired entries of a state; its keys keep their status."""
     state = tables.states[index]
-    region, stride = state[N_REGION], state[N_STRIDE]
+    region, stride = state[k.N_REGION], state[k.N_STRIDE]
     kept = 0
-    for entry in range(state[N_COUNT]):
+    for entry in range(state[k.N_COUNT]):
         word = region + entry * stride
-        if mem[word + ENTRY_EXPIRY] > watermark and (
-            state[N_ROWS_COUNT] == 0
-            or components_alive(mem, tables.streams, tables.lists, word, state[N_ROWS], state[N_ROWS_COUNT])
+        if mem[word + k.ENTRY_EXPIRY] > watermark and (
+            state[k.N_ROWS_COUNT] == 0
+            or components_alive(mem, tables.streams, tables.lists, word, state[k.N_ROWS], state[k.N_ROWS_COUNT])
         ):
             if kept != entry:
                 into = region + kept * stride
                 for i in range(stride):
                     mem[into + i] = mem[word + i]
             kept += 1
-    if kept < state[N_COUNT]:
-        state[N_COUNT] = kept
+    if kept < state[k.N_COUNT]:
+        state[k.N_COUNT] = kept
         relink(mem, tables, index)
 
 
 @jit
-def count_before(mem: Int64s, tables: Tables, rows: Int64s, watermark: int) -> int:
+def count_before(mem: Int64s, tables: k.Tables, rows: Int64s, watermark: int) -> int:
     """Walk through all windows and states for tuples with a lesser row number than that of their stream in ``rows``.
 
     Returns how many tuples of base windows, and entries of states that hold one, are not over.
@@ -319,38 +281,38 @@ def count_before(mem: Int64s, tables: Tables, rows: Int64s, watermark: int) -> i
     streams, states, lists = tables.streams, tables.states, tables.lists
     count = 0
     for s in range(streams.shape[0]):
-        for sequence in range(streams[s, S_OLDEST], streams[s, S_NEXT]):
-            word = streams[s, S_REGION] + (sequence & streams[s, S_MASK]) * streams[s, S_STRIDE]
-            if not is_over(mem, streams, s, word, watermark) and mem[word + ROW] < rows[s]:
+        for sequence in range(streams[s, k.S_OLDEST], streams[s, k.S_NEXT]):
+            word = streams[s, k.S_REGION] + (sequence & streams[s, k.S_MASK]) * streams[s, k.S_STRIDE]
+            if not is_over(mem, streams, s, word, watermark) and mem[word + k.ROW] < rows[s]:
                 count += 1
     for index in range(states.shape[0]):
-        for entry in range(states[index, N_COUNT]):
-            word = states[index, N_REGION] + entry * states[index, N_STRIDE]
-            if mem[word + ENTRY_EXPIRY] <= watermark or not components_alive(
-                mem, streams, lists, word, states[index, N_ROWS], states[index, N_ROWS_COUNT]
+        for entry in range(states[index, k.N_COUNT]):
+            word = states[index, k.N_REGION] + entry * states[index, k.N_STRIDE]
+            if mem[word + k.ENTRY_EXPIRY] <= watermark or not components_alive(
+                mem, streams, lists, word, states[index, k.N_ROWS], states[index, k.N_ROWS_COUNT]
             ):
                 continue
-            first = states[index, N_COMPONENTS]
-            for i in range(states[index, N_COMPONENT_COUNT]):
+            first = states[index, k.N_COMPONENTS]
+            for i in range(states[index, k.N_COMPONENT_COUNT]):
                 s = lists[first + i]
-                slot = (mem[word + COMPONENTS + i] & streams[s, S_MASK]) * streams[s, S_STRIDE]
-                if mem[streams[s, S_REGION] + slot + ROW] < rows[s]:
+                slot = (mem[word + k.COMPONENTS + i] & streams[s, k.S_MASK]) * streams[s, k.S_STRIDE]
+                if mem[streams[s, k.S_REGION] + slot + k.ROW] < rows[s]:
                     count += 1
                     break
     return count
 
 
 @jit
-def relink(mem: Int64s, tables: Tables, index: int) -> None:
+def relink(mem: Int64s, tables: k.Tables, index: int) -> None:
     """Build the hash chains of a state anew."""
     state = tables.states[index]
-    region, stride, heads, mask = state[N_REGION], state[N_STRIDE], state[N_HEADS], state[N_MASK]
+    region, stride, heads, mask = state[k.N_REGION], state[k.N_STRIDE], state[k.N_HEADS], state[k.N_MASK]
     for word in range(heads, heads + mask + 1):
         mem[word] = -1
-    for entry in range(state[N_COUNT]):
+    for entry in range(state[k.N_COUNT]):
         word = region + entry * stride
-        head = heads + (mem[word + ENTRY_KEY] & mask)
-        mem[word + ENTRY_LINK] = mem[head]
+        head = heads + (mem[word + k.ENTRY_KEY] & mask)
+        mem[word + k.ENTRY_LINK] = mem[head]
         mem[head] = entry
 
 
@@ -358,4 +320,4 @@ def relink(mem: Int64s, tables: Tables, index: int) -> None:
 def key_entries(entries: Int64s, codes: Int64s, lists: Int64s, start: int, count: int) -> None:
     """Set the keys of entries from the codes of their attribute classes, a row each."""
     for i in range(entries.shape[0]):
-        entries[i, ENTRY_KEY] = hash_codes(codes, i, lists, start, count)
+        entries[i, k.ENTRY_KEY] = hash_codes(codes, i, lists, start, count)

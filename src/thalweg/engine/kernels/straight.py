@@ -4,36 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from thalweg.engine.instants import FOREVER
-from thalweg.engine.kernels.compiled import Int64s, jit
+from thalweg.engine.kernels import tables as k
+from thalweg.engine.kernels.compiled import Int32s, Int64s, allocating
 from thalweg.engine.kernels.prefetch import prefetch
-from thalweg.engine.kernels.tables import (
-    C_CANDIDATES,
-    C_PROBES,
-    C_RESULTS,
-    C_TUPLES,
-    CROWDED,
-    FINISHED,
-    G_STRAIGHT,
-    OUTPUT_FULL,
-    P_HEADS,
-    P_LINK,
-    P_MASK,
-    P_SPAN,
-    R_OUTPUTS,
-    R_WATERMARK,
-    ROW,
-    S_LIFETIME,
-    S_MASK,
-    S_NEXT,
-    S_OLDEST,
-    S_PATH,
-    S_PREFIX,
-    S_REGION,
-    S_STRIDE,
-    WINDOW_FULL,
-    T,
-)
+from thalweg.engine.time_bounds import FOREVER
 
 MEETINGS = 64
 """Partners of one window that a straight program looks at together."""
@@ -41,11 +15,13 @@ LOOK_AHEAD = 2
 """How many tuples of its stream before its turn the cache line that a tuple will look up is asked for."""
 
 
-@jit
+@allocating
 def run_straight(
     mem: Int64s,
     streams: Int64s,
     paths: Int64s,
+    steps: Int32s,
+    work: Int64s,
     programs: Int64s,
     registers: Int64s,
     tuples: Int64s,
@@ -67,11 +43,15 @@ def run_straight(
     are to be ``timed``, those of tuples in order come without time and expiry.
     """
     n, room = streams.shape[0], output.shape[1]
-    region, mask, stride = streams[:, S_REGION].copy(), streams[:, S_MASK].copy(), streams[:, S_STRIDE].copy()
-    oldest, following, lifetime = streams[:, S_OLDEST].copy(), streams[:, S_NEXT].copy(), streams[:, S_LIFETIME].copy()
-    path = streams[:, S_PATH]
-    heads, head_mask, span = paths[path, P_HEADS], paths[path, P_MASK], paths[path, P_SPAN]
-    chain, field = paths[path, P_LINK], programs[:n, G_STRAIGHT].copy()
+    region, mask, stride = streams[:, k.S_REGION].copy(), streams[:, k.S_MASK].copy(), streams[:, k.S_STRIDE].copy()
+    oldest, following, lifetime = (
+        streams[:, k.S_OLDEST].copy(),
+        streams[:, k.S_NEXT].copy(),
+        streams[:, k.S_LIFETIME].copy(),
+    )
+    path = streams[:, k.S_PATH]
+    heads, head_mask, span = paths[path, k.P_HEADS], paths[path, k.P_MASK], paths[path, k.P_SPAN]
+    chain, field = paths[path, k.P_LINK], programs[:n, k.G_STRAIGHT].copy()
     at, end = place[:, 0].copy(), place[:, 1].copy()
     coming = np.full(n, FOREVER)
     for s in range(n):
@@ -80,10 +60,12 @@ def run_straight(
     met_row = np.empty((n, MEETINGS), np.int64)
     met_time, met_expiry = np.empty((n, MEETINGS), np.int64), np.empty((n, MEETINGS), np.int64)
     candidates, met = np.zeros(n, np.int64), np.zeros(n, np.int64)
-    outputs, watermark = registers[R_OUTPUTS], registers[R_WATERMARK]
+    arrived, looked_at = np.zeros(n, np.int64), np.zeros((n, n), np.int64)
+    outputs, watermark = registers[k.R_OUTPUTS], registers[k.R_WATERMARK]
     in_order = horizon == FOREVER
-    taken, looked, results = 0, 0, 0
-    stop, store = FINISHED, 0
+    taken = 0
+    results = np.zeros(n, np.int64)
+    stop, store = k.FINISHED, 0
     while taken < limit:
         s, now = 0, coming[0]
         for x in range(1, n):
@@ -91,20 +73,20 @@ def run_straight(
                 s, now = x, coming[x]
         if now == FOREVER:
             break
-        new, prefix = at[s], streams[s, S_PREFIX]
-        soon = new + LOOK_AHEAD * prefix
+        new, prefix, offered = at[s], streams[s, k.S_PREFIX], streams[s, k.S_OFFERED]
+        soon = new + LOOK_AHEAD * offered
         if soon < end[s]:
             prefetch(mem, heads[s] + (tuples[soon + field[s]] & head_mask[s]) * span[s])
         watermark = max(watermark, min(now, horizon))
-        if tuples[new + ROW] >= 0:
+        if tuples[new + streams[s, k.S_OFFERED_MASK]] != 0:
             # 1. Purge.
             first, sequence, life = oldest[s], following[s], lifetime[s]
             start, wrap, step = region[s], mask[s], stride[s]
-            while first < sequence and life < FOREVER and mem[start + (first & wrap) * step + T] + life <= watermark:
+            while first < sequence and life < FOREVER and mem[start + (first & wrap) * step + k.T] + life <= watermark:
                 first += 1
             oldest[s] = first
             if sequence - first > wrap:
-                stop, store = WINDOW_FULL, s
+                stop, store = k.WINDOW_FULL, s
                 break
             expiry = now + life if life < FOREVER else FOREVER
             # 2. Probe.
@@ -118,31 +100,32 @@ def run_straight(
                 for x in range(n):
                     if x == s:
                         continue
-                    candidate, count = candidates[x], 0
+                    candidate, count, looked = candidates[x], 0, 0
                     while candidate >= oldest[x]:
                         word = region[x] + (candidate & mask[x]) * stride[x]
                         candidate = mem[word + chain[x]]
                         looked += 1
                         if mem[word + field[x]] == key:
-                            since = mem[word + T]
+                            since = mem[word + k.T]
                             until = since + lifetime[x] if lifetime[x] < FOREVER else FOREVER
                             if max(now, since) < min(expiry, until):
                                 if count == MEETINGS:
                                     combinations = room + 1
                                     break
-                                met_row[x, count] = mem[word + ROW]
+                                met_row[x, count] = mem[word + k.ROW]
                                 met_time[x, count] = since
                                 met_expiry[x, count] = until
                                 count += 1
+                    looked_at[s, x] += looked
                     met[x] = count
                     combinations *= count
                     if combinations == 0 or combinations > room:
                         break
                 if combinations > room - outputs:
-                    stop = OUTPUT_FULL if combinations <= room else CROWDED
+                    stop = k.OUTPUT_FULL if combinations <= room else k.CROWDED
                     break
                 if combinations > 0:
-                    met_row[s, 0], met_time[s, 0], met_expiry[s, 0], met[s] = tuples[new + ROW], now, expiry, 1
+                    met_row[s, 0], met_time[s, 0], met_expiry[s, 0], met[s] = tuples[new + k.ROW], now, expiry, 1
                     filled = outputs + combinations
                     repeat = combinations
                     if in_order and not timed:
@@ -169,14 +152,14 @@ def run_straight(
                                         r += 1
                     if in_order:
                         outputs = filled
-                        results += combinations
+                        results[s] += combinations
                     else:
                         for r in range(outputs, filled):
                             if output[0, r] < output[1, r]:
                                 for i in range(n + 2):
                                     output[i, outputs] = output[i, r]
                                 outputs += 1
-                                results += 1
+                                results[s] += 1
             # 3. Insert.
             word = start + (sequence & wrap) * step
             for i in range(prefix):
@@ -184,14 +167,18 @@ def run_straight(
             following[s] = sequence + 1
             mem[word + chain[s]] = candidates[s]
             mem[heads[s] + (key & head_mask[s]) * span[s]] = sequence
-        at[s] = new + prefix
+        at[s] = new + offered
         coming[s] = tuples[at[s]] if at[s] < end[s] else FOREVER
+        arrived[s] += 1
         taken += 1
     for s in range(n):
-        streams[s, S_OLDEST], streams[s, S_NEXT], place[s, 0] = oldest[s], following[s], at[s]
-    registers[R_OUTPUTS], registers[R_WATERMARK] = outputs, watermark
-    counters[C_TUPLES] += taken
-    counters[C_PROBES] += taken * (n - 1)
-    counters[C_CANDIDATES] += looked
-    counters[C_RESULTS] += results
+        streams[s, k.S_OLDEST], streams[s, k.S_NEXT], place[s, 0] = oldest[s], following[s], at[s]
+    registers[k.R_OUTPUTS], registers[k.R_WATERMARK] = outputs, watermark
+    counters[k.C_TUPLES] += taken
+    for s in range(n):
+        first = programs[s, k.G_FIRST]
+        for step in range(first, first + n - 1):
+            work[step, k.W_ENTERED] += arrived[s]
+            work[step, k.W_CANDIDATES] += looked_at[s, steps[step, k.X_TARGET]]
+        work[first + n - 1, k.W_ENTERED] += results[s]
     return stop, store

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from thalweg.engine.kernels.compiled import Float64s, Int64s
+from thalweg.engine.kernels.compiled import Float64s, Int32s, Int64s
 
 GREATEST = 2**63 - 1
 ALL = -1
 """A word with every bit set."""
 
-# A tuple of a base window; then its codes, operands, [partition, newer, alive], links. ROW is negative if it can join
-# nothing (it may still count in a ROWS window). Its expiry follows from its time, which keeps a tuple with one key
-# within half a cache line.
-T, ROW, CODES = 0, 1, 2
+# A tuple of a base window; then [mask], its codes, operands, [partition, newer, alive], links. Its expiry follows from
+# its time, which keeps a tuple with one key within half a cache line.
+T, ROW, FIRST_FIELD = 0, 1, 2
+# A tuple's mask has a bit for each distinct selection that it passes; without any it joins nothing, though it may count
+# in a ROWS window. The mask of a partial tuple is the AND of its parts, and zero stops it. Where there is a single
+# selection, windows and states hold nothing that fails it, and keep no masks.
 # An entry of a state; then the sequence numbers of its components.
 ENTRY_T, ENTRY_EXPIRY, ENTRY_KEY, ENTRY_LINK, COMPONENTS = 0, 1, 2, 3, 4
 
 # Columns of Tables.streams.
 (S_REGION, S_MASK, S_STRIDE, S_OLDEST, S_NEXT, S_PREFIX, S_LIFETIME, S_ROWS, S_PARTITIONS, S_PATH, S_PATHS) = range(11)
 S_RENUMBERED = 11  # how many numbers below S_NEXT were given to tuples that had one before, less those taken back
-STREAM_FIELDS = 12
+# The words of an offered tuple, where among them its mask is; where the window has it (0: it keeps none).
+S_OFFERED, S_OFFERED_MASK, S_KEPT_MASK = range(12, 15)
+STREAM_FIELDS = 15
 # Fields of a tuple in a ROWS window, counted from the end of its own words, and values of the second.
 NEWER, ALIVE = 0, 1
 DEAD, JOINING, COUNTED = 0, 1, 2  # pushed out; in the window; in the window but able to join nothing
@@ -34,11 +38,20 @@ PATH_FIELDS = 6
 N_LIVE, N_COMPONENTS, N_COMPONENT_COUNT, N_KEY, N_KEY_COUNT, N_ROWS, N_ROWS_COUNT = range(9, 16)
 N_BIRTH = 16  # where, of a state that is not complete, the sequence number is, stream by stream, that the first tuple
 # after its birth got (FOREVER: of a stream that it has not)
-STATE_FIELDS = 17
-# Columns of Tables.steps.
-(X_TARGET, X_IS_STATE, X_PATH, X_FIELD, X_KEY, X_KEY_COUNT, X_CHECKS, X_CHECK_COUNT) = range(8)
-X_THETAS, X_THETA_COUNT, X_BINDS, X_BIND_COUNT, X_STORES, X_SCAN, X_PARTS, X_PART_COUNT = range(8, 16)
+N_KEPT_MASK = 17  # where its entries have their mask (0: they keep none)
+STATE_FIELDS = 18
+# Columns of Tables.steps, a row per instruction. What it does, and with what: a PROBE has the window or state that it
+# looks into, and how; a STORE the state, and whether the key must be live; a GATE its row of Feedback.gates.
+X_OP, X_TARGET, X_IS_STATE, X_PATH, X_FIELD, X_KEY, X_KEY_COUNT, X_CHECKS, X_CHECK_COUNT = range(9)
+X_THETAS, X_THETA_COUNT, X_BINDS, X_BIND_COUNT, X_SCAN, X_PARTS, X_PART_COUNT = range(9, 16)
+X_ALWAYS = 2  # of a STORE, in the place of X_IS_STATE
 STEP_FIELDS = 16
+# Columns of Tables.work, a row per instruction: tuples that began with it, or were sent to it; the candidates of a
+# PROBE; its matches, or what a STORE or a GATE has left out. How often any instruction was done follows from these:
+# what an instruction lets through is what the next one gets (engine.step_work).
+W_ENTERED, W_CANDIDATES, W_MATCHES = range(3)
+W_LEFT_OUT = W_MATCHES
+WORK_FIELDS = 3
 # A part of a state's key, in lists: a stream of the state; its access path by the classes of the key that it carries;
 # these classes. What the chains of all parts tell about the key: see windows.vacancy.
 PART_STREAM, PART_PATH, PART_CLASSES, PART_CLASS_COUNT = range(4)
@@ -48,8 +61,9 @@ OCCUPIED, SETTLED, VOID = range(3)
 LOOKED_AT = 8
 # Columns of Tables.programs.
 # G_KEY: where lists has the fields of the head's tuple that make the key of the first step; G_KEY_COUNT: 0 if none do.
-G_FIRST, G_STEPS, G_BINDS, G_BIND_COUNT, G_STRAIGHT, G_KEY, G_KEY_COUNT = range(7)
-PROGRAM_FIELDS = 7
+# G_FIRST: its first instruction; G_STRAIGHT: see kernels.straight.
+G_FIRST, G_BINDS, G_BIND_COUNT, G_STRAIGHT, G_KEY, G_KEY_COUNT = range(6)
+PROGRAM_FIELDS = 6
 # Columns of Tables.thetas, their kinds and operators.
 H_KIND, H_OPERATOR, H_ABSOLUTE, H_LEFT, H_LEFT_FIELD, H_RIGHT, H_RIGHT_FIELD = range(7)
 THETA_FIELDS = 7
@@ -73,15 +87,15 @@ STATUS, STATUS_BITS = 3, 2
 # What the machine stops for.
 FINISHED, OUTPUT_FULL, WINDOW_FULL, STATE_FULL, DIRECTORY_FULL, CROWDED, FEEDBACK_FULL = range(7)
 # Frames.registers.
-R_FRAME, R_DEPTH, R_PHASE, R_OUTPUTS, R_DEATHS, R_WATERMARK = range(6)
-REGISTERS = 6
-FETCH, OPEN, SCAN, ACT, JUDGE, ASK = range(6)
-# Counters.
-C_TUPLES, C_PROBES, C_CANDIDATES, C_STORED, C_COMPLETIONS, C_RESULTS, C_FINISHED = range(7)
-# Of the above, what was done in frames that complete keys.
-C_COMPLETING_PROBES, C_COMPLETING_CANDIDATES, C_COMPLETING_STORED = range(7, 10)
-C_PURGED = 10
-COUNTERS = 11
+R_FRAME, R_DEPTH, R_STEP, R_PHASE, R_OUTPUTS, R_DEATHS, R_WATERMARK = range(7)
+REGISTERS = 7
+# What the machine does next: take a tuple, look for the next match of the innermost probe, ask which part of a tuple
+# has no partner; or the next instruction. BACK ends a program that emits nothing.
+FETCH, SCAN, ASK, PROBE, STORE, EMIT, GATE, LAND, SEND = range(9)
+BACK = SCAN
+# What is counted beside Tables.work.
+C_TUPLES, C_COMPLETIONS, C_FINISHED, C_PURGED = range(4)
+COUNTERS = 4
 
 
 class Tables(NamedTuple):
@@ -90,7 +104,8 @@ class Tables(NamedTuple):
     streams: Int64s  # a row per base window
     paths: Int64s  # a row per access path of a base window
     states: Int64s  # a row per kept state
-    steps: Int64s  # a row per step of a program
+    steps: Int32s  # a row per instruction of a program
+    work: Int64s  # likewise: what was done
     programs: Int64s  # heads by stream, then completions by state, then what fills whole states
     lists: Int64s  # what rows refer to by start and count
     thetas: Int64s
@@ -104,13 +119,16 @@ class Frames(NamedTuple):
     registers: Int64s
     program: Int64s  # [frame]
     depth: Int64s  # [frame] where to go on when the frame above returns
+    waiting: Int64s  # [frame] and with which PROBE; -1: with none
     state: Int64s  # [frame] the state that the frame completes
     key: Int64s  # [frame] and the key
     birth: Int64s  # [frame] where births are that it takes only older tuples than; -1: it takes all
+    step: Int64s  # [frame, depth] the PROBE at that depth
     cursor: Int64s  # [frame, depth] the next candidate
     probe: Int64s  # [frame, depth] the key looked up
     latest: Int64s  # [frame, depth] the greatest time so far
     expiry: Int64s  # [frame, depth] the least expiry so far
+    mask: Int64s  # [frame, depth] the selections that all components so far pass
     bound: Int64s  # [frame, stream] the component of that stream
     code: Int64s  # [frame, class] the value of that attribute class
 
