@@ -215,7 +215,7 @@ class TestColumnsOfRareTypes:
         seconds, millis = pa.array([1, 2], pa.duration("s")), pa.array([2_000, None], pa.duration("ms"))
         assert self.answer(seconds, millis) == [(1, 0)]
         kept = thalweg.replay("SELECT d FROM a [NOW]", {"a": {"ts": [0, 0], "d": seconds}})
-        assert [value.nanoseconds for value in kept["d"].to_pylist()] == [10**9, 2 * 10**9]
+        assert [value.total_seconds() for value in kept["d"].to_pylist()] == [1, 2]
 
     def test_a_decimal_of_too_many_digits(self) -> None:
         table = pa.table(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from thalweg.calculator import calculator, judge
+from thalweg.calculator import judge
 from thalweg.errors import InputError
 
 
@@ -32,7 +32,7 @@ def as_table(name: str, table: Any) -> pa.Table:
 
     Timestamps finer than microseconds are cut, as nothing here counts finer. Strings laid out as views, which
     Arrow's own functions do not all know, are laid out in a row. Small floats and decimals have their usual
-    width, and durations are intervals.
+    width, and durations count microseconds.
 
     >>> as_table("s", {"t": pa.array([1500, 2999], pa.timestamp("ns"))})["t"].cast(pa.int64()).to_pylist()
     [1, 2]
@@ -50,17 +50,10 @@ def as_table(name: str, table: Any) -> pa.Table:
     _check_names(name, table)
     for position, field in enumerate(table.schema):
         kind = _workable(field.type)
-        if pa.types.is_duration(kind):
-            table = table.set_column(position, field.name, _intervals(table.column(position)))
-        elif kind != field.type:
+        if kind != field.type:
             column = table.column(position).cast(kind, safe=False)
             table = table.set_column(position, field.with_type(kind), column)
     return table
-
-
-def _intervals(durations: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Durations as the calculator returns them; Arrow has no such cast."""
-    return calculator().from_arrow(pa.table({"c": durations})).to_arrow_table().column(0)
 
 
 def _check_names(stream: str, table: pa.Table) -> None:
@@ -78,6 +71,8 @@ def _workable(kind: pa.DataType) -> pa.DataType:
         return pa.timestamp("us", kind.tz)
     if kind == pa.time64("ns"):
         return pa.time64("us")
+    if pa.types.is_duration(kind):
+        return pa.duration("us")
     if pa.types.is_string_view(kind):
         return pa.large_string()
     if pa.types.is_binary_view(kind):

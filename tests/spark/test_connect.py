@@ -28,5 +28,5 @@ def test_a_client_of_spark_connect_is_told_to_run_in_the_driver() -> None:
 
 
 def test_what_is_no_session_is_named() -> None:
-    with pytest.raises(OptionError, match=r"was given no Spark session \(builtins\.str\)"):
+    with pytest.raises(OptionError, match=r"App\('local\[2\]'\): what an app takes first is a SparkSession"):
         thalweg.App("local[2]")  # type: ignore[arg-type] # that is the test

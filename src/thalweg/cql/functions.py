@@ -118,7 +118,7 @@ def _check_kind(node: exp.Expr, name: str | None, source: SourceText, *, passes:
 
 def _bracket_hint(bracket: exp.Bracket) -> str:
     """What somebody who writes brackets behind an expression may have wanted."""
-    if bracket.this.meta.get(FUNCTION_MARK) == "split":
+    if bracket.this.unnest().meta.get(FUNCTION_MARK) == "split":
         return "SPLIT_PART(text, delimiter, n) takes the n-th part, counted from 1."
     if any(isinstance(node, exp.Column) and node.name.upper() in WINDOW_WORDS for node in bracket.expressions):
         return "A window stands behind its stream in the FROM list."

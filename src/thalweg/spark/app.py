@@ -104,11 +104,8 @@ class App:
     """
 
     def __init__(self, spark: SparkSession | None = None, *, directory: str | Path | None = None) -> None:
-        if spark is not None and not hasattr(spark, "sparkContext"):
-            raise OptionError(
-                f"App({spark!r}): what an app takes first is a SparkSession. A directory has a name: "
-                "App(directory=...)."
-            )
+        if spark is not None:
+            _check_session(spark)
         self.directory = _temporary_directory() if directory is None else directory
         self._commands = writable_files_of(self.directory)
         session = spark or local_session()
@@ -598,16 +595,24 @@ def _temporary_directory() -> str:
     return made
 
 
+def _check_session(given: object) -> None:
+    """Refuse what is no session that queries can be put together in."""
+    kind = f"{type(given).__module__}.{type(given).__qualname__}"
+    if ".connect." in kind:
+        raise OptionError(
+            "thalweg.App runs in the driver of a classic Spark session, and was given a session of Spark Connect "
+            f"({kind}). A client of Spark Connect does not reach the driver's JVM, in which thalweg puts queries "
+            "together. Run the job in the driver: with spark-submit, or with "
+            'SparkSession.builder.config("spark.api.mode", "classic").'
+        )
+    if not hasattr(given, "_jsparkSession"):
+        raise OptionError(
+            f"App({given!r}): what an app takes first is a SparkSession. A directory has a name: App(directory=...)."
+        )
+
+
 def _own_session(spark: SparkSession) -> SparkSession:
     """A session of the same Spark with the settings that the operator needs; the caller's stays as it is."""
-    if not hasattr(spark, "_jsparkSession"):
-        kind = f"{type(spark).__module__}.{type(spark).__qualname__}"
-        what = "a session of Spark Connect" if ".connect." in kind else "no Spark session"
-        raise OptionError(
-            f"thalweg.App runs in the driver of a classic Spark session, and was given {what} ({kind}). A client of "
-            "Spark Connect does not reach the driver's JVM, in which thalweg puts queries together. Run the job in the "
-            'driver: with spark-submit, or with SparkSession.builder.config("spark.api.mode", "classic").'
-        )
     clone = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
     for name, value in {
         "spark.sql.shuffle.partitions": str(default_partitions(spark.sparkContext.defaultParallelism)),

@@ -27,7 +27,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from thalweg.engine.kernels.compiled import jit
+from thalweg.engine.kernels.compiled import allocating
 
 
 class Merged(NamedTuple):
@@ -83,7 +83,7 @@ def _fullest(times: NDArray[np.int64], window_us: int) -> int:
     return int((np.arange(len(times)) - oldest).max()) + 1
 
 
-@jit
+@allocating
 def _join(
     streams: int,
     stream: NDArray[np.uint8],
