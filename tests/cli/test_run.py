@@ -126,7 +126,8 @@ class TestOnSpark:
             assert "windows stay open, with " in result.stdout
             seen.append(len(written(shop / "out")))
         idle = thalweg(*command)
-        assert "windows stay open, and nothing new was there: run again for new rows, or with --end" in idle.stdout
+        assert "0 results from 0 rows" in idle.stdout
+        assert "tuples in them: run again for new rows, or with --end to finish for good" in idle.stdout
         assert seen == [0, 0, 1]
         last = thalweg(*command, "--end")
         assert last.exit_code == 0, last.output
@@ -237,7 +238,6 @@ class TestOnSpark:
             f"--source=A={shop}/a",
             "--keep=A=x",
             "--once",
-            "--no-end",
         ]
         command += ["--sink", shop / "out"]
         first = thalweg(*command)

@@ -58,7 +58,9 @@ class LogChange:
         if isinstance(ref.window, RangeWindow):
             return table.filter(passes)
         return (
-            table if plain_column(selection) is not None else _with(table, computed_name(selection, pa.bool_()), passes)
+            table
+            if plain_column(selection) is not None
+            else _with(table, computed_name(selection, pa.bool_(), of_all=True), passes)
         )
 
     @property
