@@ -130,7 +130,8 @@ class _Below:
             try:
                 Translator(self._typed).translate(expression)
             except (NoTypeError, NotInProcessError) as error:
-                what = f"'{render(expression)}' stands in the SELECT list or HAVING of a query with aggregates"
+                written = _as_written(expression, aggregation)
+                what = f"'{written}' stands in the SELECT list or HAVING of a query with aggregates"
                 why = f"{what}, where it is computed without Spark: {error} not computed so"
                 hint = "Select the aggregate itself, and compute the rest from the DataFrame that app.sql returns."
                 raise UnsupportedError(why, None, hint) from error
@@ -249,6 +250,19 @@ def _divide_lasting(query: Query, keep: Mapping[str, Kept] | None) -> Division:
     filters = tuple(None for _ in query.streams)
     gathered = {names[key]: key for key in read}
     return Division(query, inside, carried, below.computed, filters, gathered, (), query.select if read else ())
+
+
+def _as_written(expression: exp.Expression, aggregation: Aggregation) -> str:
+    """An expression over groups, with their keys and aggregates in the place of the engine's names for them."""
+    meant = {f"__k{i}": key.expression for i, key in enumerate(aggregation.keys)}
+    for i, call in enumerate(aggregation.calls):
+        argument = exp.Star() if call.argument is None else call.argument
+        meant[f"__a{i}"] = exp.Anonymous(this=call.function, expressions=[argument.copy()])
+
+    def spell(node: exp.Expression) -> exp.Expression:
+        return meant.get(node.name, node).copy() if isinstance(node, exp.Column) and not node.table else node
+
+    return render(expression.transform(spell))
 
 
 def _aggregation(below: _Below, aggregation: Aggregation) -> Aggregation:
