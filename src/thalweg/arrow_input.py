@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from thalweg.calculator import calculator, judge
+from thalweg.duckdb_scalar import duckdb_scalar, judge
 from thalweg.errors import InputError
 
 
@@ -60,7 +60,7 @@ def as_table(name: str, table: Any) -> pa.Table:
 
 def _intervals(durations: pa.ChunkedArray) -> pa.ChunkedArray:
     """Durations as the calculator returns them; Arrow has no such cast."""
-    return calculator().from_arrow(pa.table({"c": durations})).to_arrow_table().column(0)
+    return duckdb_scalar().from_arrow(pa.table({"c": durations})).to_arrow_table().column(0)
 
 
 def _check_names(stream: str, table: pa.Table) -> None:
