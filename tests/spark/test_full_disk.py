@@ -17,6 +17,7 @@ from tests.spark.test_phases import SCHEMA, batch
 from thalweg.cql import Source, bind
 from thalweg.engine.snapshot import Restoration
 from thalweg.plan.partitioning import choose_partitioning
+from thalweg.spark import image_directory as images
 from thalweg.spark.packing import unblob
 from thalweg.spark.resident import Arriving, Outcome, Resident, Spec, attend
 

@@ -15,6 +15,7 @@ from tests.spark.simulated import SimulatedQuery, simulated_spec
 from thalweg.cql import Source, bind
 from thalweg.engine.time_bounds import NEVER
 from thalweg.plan.partitioning import choose_partitioning
+from thalweg.spark import image_directory as images
 from thalweg.spark.metrics import add_up
 from thalweg.spark.packing import PASSES
 
