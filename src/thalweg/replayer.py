@@ -13,6 +13,7 @@ from thalweg import cql as language
 from thalweg.adapt.controller import Controller
 from thalweg.adapt.decision import Decision
 from thalweg.arrivals import Arrivals, arrivals, slices
+from thalweg.arrow_input import as_tables, unusable_columns
 from thalweg.cql.query import Query, StreamRef
 from thalweg.engine.batch import Batch
 from thalweg.engine.bucket import open_bucket
@@ -23,7 +24,6 @@ from thalweg.engine.savings import Savings
 from thalweg.engine.time_bounds import FOREVER
 from thalweg.errors import PlanError, QueryError, warn
 from thalweg.event_times import DEFAULT_TIME, Times, TimeUnits, time_columns, time_units, warn_of_zones, with_unit
-from thalweg.intake import as_tables, unusable_columns
 from thalweg.options import Options
 from thalweg.plan.difference import AnyPlan, DifferencePlan, format_any
 from thalweg.plan.join_graph import JoinGraph

@@ -8,7 +8,7 @@ import math
 import pytest
 
 from thalweg.adapt.experience import SHARED, Experience
-from thalweg.adapt.purse import Purse, look_price, search_price
+from thalweg.adapt.ledger import Ledger, look_price, search_price
 from thalweg.plan import JoinGraph, parse_plan
 from thalweg.plan.tree import Plan
 
@@ -46,10 +46,10 @@ def test_few_plans_are_remembered_and_none_for_ever() -> None:
 
 
 def test_a_purse_holds_so_much_and_no_more() -> None:
-    purse = Purse(held=1.0, most=5.0)
-    purse.put(100.0)
-    purse.pay(2.0)
-    assert purse.held == 3.0
+    ledger = Ledger(held=1.0, most=5.0)
+    ledger.put(100.0)
+    ledger.pay(2.0)
+    assert ledger.held == 3.0
 
 
 def test_more_streams_cost_more_to_watch() -> None:

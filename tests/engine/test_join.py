@@ -236,10 +236,10 @@ def make_eager(patch: pytest.MonkeyPatch, rng: random.Random) -> None:
     """Let ``auto`` change its mind all the time, and what is remembered have room for a few values only."""
     patch.setattr("thalweg.engine.feedback._FIRST_SLOTS", rng.choice([2, 8]))
     patch.setattr("thalweg.engine.join.PERIOD", rng.choice([1, 3, 10]))
-    patch.setattr("thalweg.engine.thrift._PROMISE_PRICE", 0)
-    patch.setattr("thalweg.engine.thrift._CHANGE_PRICE", 0)
-    patch.setattr("thalweg.engine.thrift._PROMISE", rng.choice([0.0, 1.0, 100.0]))
-    patch.setattr("thalweg.engine.thrift._KEPT", rng.choice([0.5, 1.0, 100.0]))
+    patch.setattr("thalweg.engine.production._PROMISE_PRICE", 0)
+    patch.setattr("thalweg.engine.production._CHANGE_PRICE", 0)
+    patch.setattr("thalweg.engine.production._PROMISE", rng.choice([0.0, 1.0, 100.0]))
+    patch.setattr("thalweg.engine.production._KEPT", rng.choice([0.5, 1.0, 100.0]))
 
 
 def run(

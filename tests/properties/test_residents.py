@@ -24,8 +24,8 @@ from tests.properties.strategies import cases
 from tests.properties.test_feeding import AGGREGATES, DIFFERENCES, JOINS
 from tests.spark.simulated import SimulatedQuery, simulated_spec
 from thalweg.arrivals import arrivals
+from thalweg.arrow_input import as_table
 from thalweg.cql import Source, bind
-from thalweg.intake import as_table
 from thalweg.plan.partitioning import choose_partitioning
 from thalweg.plan.tree import format_tree, left_deep
 

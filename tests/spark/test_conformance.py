@@ -18,9 +18,9 @@ from tests.properties.conformity import production_of
 from tests.properties.strategies import Profile, cases
 from tests.properties.test_feeding import AGGREGATES, DIFFERENCES, JOINS
 from tests.spark.runs import FileRun, cut, one_command_per_batch, write_stream
+from thalweg.arrow_input import as_table
 from thalweg.cql import Source, bind
 from thalweg.cql.query import Query
-from thalweg.intake import as_table
 from thalweg.plan.tree import format_tree, left_deep
 from thalweg.spark.app import App
 

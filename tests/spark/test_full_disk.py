@@ -17,7 +17,7 @@ from tests.spark.test_phases import SCHEMA, batch
 from thalweg.cql import Source, bind
 from thalweg.engine.snapshot import Restoration
 from thalweg.plan.partitioning import choose_partitioning
-from thalweg.spark import lodging
+from thalweg.spark import image_directory as images
 from thalweg.spark.packing import unblob
 from thalweg.spark.resident import Arriving, Outcome, Resident, Spec, attend
 
@@ -27,7 +27,7 @@ BATCHES = 30
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("thalweg.engine.workspace.FIRST_CAPACITY", 16)
-    monkeypatch.setattr(lodging, "_told", set())
+    monkeypatch.setattr(images, "_told", set())
 
 
 @pytest.fixture

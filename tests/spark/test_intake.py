@@ -15,7 +15,7 @@ from tests.spark.simulated import SimulatedQuery, simulated_spec
 from thalweg.cql import Source, bind
 from thalweg.engine.time_bounds import NEVER
 from thalweg.plan.partitioning import choose_partitioning
-from thalweg.spark import lodging
+from thalweg.spark import image_directory as images
 from thalweg.spark.metrics import add_up
 from thalweg.spark.packing import PASSES
 
@@ -67,7 +67,7 @@ def test_totals_are_exact_over_copies_retries_and_restarts(tmp_path: Path, bucke
 def test_many_late_rows_are_told_in_the_log_with_the_likely_causes(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lodging, "_told", set())
+    monkeypatch.setattr(images, "_told", set())
     (query,) = bind("SELECT a.x FROM a [RANGE 5 SECONDS]", {"a": Source(SCHEMA, "ts")})
     partitioning = choose_partitioning(query, 1)
     spec = simulated_spec(query, partitioning, [0], None, "auto")

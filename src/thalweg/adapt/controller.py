@@ -14,7 +14,7 @@ Invariant
     Decisions depend on the input alone, never on a clock. The answer does not depend on decisions at all.
 
 Cost
-    Looks and searches are paid out of a purse, into which every tuple's work puts a share (``overhead``), so they take
+    Looks and searches are paid out of a ledger, into which every tuple's work puts a share (``overhead``), so they take
     no more than that share of the time whatever the query, to the accuracy of their prices. Where no
     order of probes could matter (a straight join) nothing is looked at.
 """
@@ -29,9 +29,9 @@ from typing import Any
 
 from thalweg.adapt.decision import Action, Decision, plan_label
 from thalweg.adapt.experience import SHARED, Experience
+from thalweg.adapt.ledger import Ledger, glance_price, look_price, search_price
 from thalweg.adapt.monitor import LOOK_ROWS, NO_WORK, Monitor
-from thalweg.adapt.purse import Purse, glance_price, look_price, search_price
-from thalweg.adapt.weighing import Prices, drift, transition_price
+from thalweg.adapt.prices import Prices, drift, transition_price
 from thalweg.cql.query import Query
 from thalweg.engine.bucket import Bucket
 from thalweg.engine.observations import Counts
@@ -52,7 +52,7 @@ _LOG_REMEMBERED = 16
 
 
 _ALARM = 0.2
-"""The share of a join's excess cost that goes into the purse."""
+"""The share of a join's excess cost that is entered in the ledger."""
 _SHOCK = 2.0
 """Times the usual cost at which nothing that was seen before counts any more."""
 
@@ -126,7 +126,7 @@ class Controller:
         self._experience = Experience()
         self._look_price, self._glance_price = look_price(self._graph), glance_price(self._graph)
         self._search_price = self._glance_price if states == "none" else search_price(self._graph)
-        self._purse = Purse(self._look_price, self._look_price + self._search_price)
+        self._ledger = Ledger(self._look_price, self._look_price + self._search_price)
         self._saving_for = 0.0
         self._has_glanced = states != "auto"
         self._seen = self._looked = NO_WORK
@@ -201,9 +201,9 @@ class Controller:
             return False
         self._count(bucket.counts)
         price = self._look_price + self._saving_for
-        if self._is_held or self.position < self._next_look or self._purse.held < price:
+        if self._is_held or self.position < self._next_look or self._ledger.held < price:
             return False
-        self._purse.pay(self._look_price)
+        self._ledger.pay(self._look_price)
         self._next_look = self.position + self._settings.period
         self._looks += 1
         if self._is_alarmed:
@@ -219,13 +219,13 @@ class Controller:
             return False
         bucket.transition(other.plan, rank(self._graph, view.statistics))
         self._adopt(other.plan, view.statistics)
-        self._purse.give_back(self._look_price)
+        self._ledger.give_back(self._look_price)
         self.changes += 1
         self._cooling = self._settings.cool_down
         return True
 
     def _count(self, work: Counts) -> None:
-        """Put a share of the work done since the last call into the purse.
+        """Put a share of the work done since the last call into the ledger.
 
         A larger share of what it cost more than usual: that is lost already, and the sooner plans are compared the less
         will be.
@@ -240,7 +240,7 @@ class Controller:
             usual = self._usual * done[0]
             due += _ALARM * max(0.0, spent - (1 + self._settings.deviation) * usual)
             self._is_alarmed = spent > max(_SHOCK, 1 + self._settings.deviation) * usual
-        self._purse.put(due)
+        self._ledger.put(due)
 
     @property
     def _unlooked(self) -> Counts:
@@ -273,12 +273,12 @@ class Controller:
         if cause is None and not self._owes_search:
             self._saving_for = 0.0
             return None
-        is_glance = not (self._has_glanced or self._purse.held >= self._search_price)
+        is_glance = not (self._has_glanced or self._ledger.held >= self._search_price)
         price = self._glance_price if is_glance else self._search_price
-        self._saving_for = price if self._purse.held < price else 0.0
+        self._saving_for = price if self._ledger.held < price else 0.0
         if self._saving_for:
             return None
-        self._purse.pay(price)
+        self._ledger.pay(price)
         self._reference = _Reference(view.bias, view.statistics)
         best = self._best(view, "none" if is_glance else self._states)
         is_better = clearly_less(best.cost, view.predicted)
@@ -393,7 +393,7 @@ class Controller:
         return {
             "monitor": self._monitor.to_json(),
             "experience": self._experience.to_json(aliases),
-            "purse": self._purse.held,
+            "ledger": self._ledger.held,
             "saving_for": self._saving_for,
             "glanced": self._has_glanced,
             "prices": None if self._known_prices is None else astuple(self._known_prices),
@@ -422,7 +422,7 @@ class Controller:
         self = Controller(query, plan, statistics_from_json(known["ranked_by"]), states, settings)
         self._monitor.restore(known["monitor"])
         self._experience = Experience.from_json(known["experience"], query.aliases)
-        self._purse.held, self._saving_for, self._has_glanced = known["purse"], known["saving_for"], known["glanced"]
+        self._ledger.held, self._saving_for, self._has_glanced = known["ledger"], known["saving_for"], known["glanced"]
         self._known_prices = None if known["prices"] is None else Prices(*known["prices"])
         self._seen = tuple(known["seen"])
         self._looked = _less(self._seen, tuple(known["unlooked"]))

@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from thalweg.calculator import judge
 from thalweg.cql.in_process import Translator, typed_value
 from thalweg.cql.locations import SourceText
 from thalweg.cql.rendering import render, shorten
 from thalweg.cql.typed import NotInProcessError, NoTypeError, Typed
 from thalweg.cql.types import canonical
+from thalweg.duckdb_scalar import judge
 from thalweg.errors import BindError, UnsupportedError
 
 TIME_COLUMN = "__time"

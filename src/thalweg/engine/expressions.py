@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 from sqlglot import exp
 
-from thalweg.calculator import calculator
 from thalweg.cql import render
 from thalweg.cql.in_process import FUNCTIONS, Translator, typed_value
 from thalweg.cql.query import Query
 from thalweg.cql.typed import NotInProcessError, NoTypeError, Typed
+from thalweg.duckdb_scalar import duckdb_scalar
 from thalweg.errors import InputError, UnsupportedError
 
 ColumnKey = tuple[str, str]
@@ -95,7 +95,7 @@ class Expressions:
         kinds = tuple(table.schema.field(name).type for name in scalar.inputs)
         if kinds not in scalar.selects:
             scalar.selects[kinds] = self._select(scalar, table.schema)
-        connection = calculator()
+        connection = duckdb_scalar()
         connection.register("input", table)
         try:
             return connection.sql(scalar.selects[kinds]).to_arrow_table()

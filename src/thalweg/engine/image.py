@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from thalweg.cql.query import Query
-from thalweg.engine.parts import is_part, new_part
+from thalweg.engine.image_files import is_part, new_part
 from thalweg.engine.snapshot import Mismatch, Restoration, Snapshot
 from thalweg.options import Feedback, Migration, Production
 

@@ -40,10 +40,10 @@ from thalweg.engine.layout import StreamLayout
 from thalweg.engine.machine import Machine
 from thalweg.engine.memory_limit import MemoryLimit
 from thalweg.engine.observations import Counts, Glimpse, StoreSize, Work
+from thalweg.engine.production import PERIOD, SAMPLE, Habit, Promise, reconsidered, sleepers, storing
 from thalweg.engine.savings import Savings
 from thalweg.engine.state_status import Status
 from thalweg.engine.states import KeptStates
-from thalweg.engine.thrift import PERIOD, SAMPLE, Habit, Promise, reconsidered, sleepers, storing
 from thalweg.engine.time_bounds import FOREVER
 from thalweg.engine.windows import BaseWindows
 from thalweg.engine.workspace import Workspace
@@ -528,7 +528,7 @@ class JoinEngine:
         return Gating(production.lattice, None, self._unchanging, self._nested_loops)
 
     def _weigh_feedback(self) -> None:
-        """Decide, from time to time, where feedback pays (:mod:`thalweg.engine.thrift`)."""
+        """Decide, from time to time, where feedback pays (:mod:`thalweg.engine.production`)."""
         habit, taken = self._habit, self.workspace.taken
         if not self._weighs_feedback or taken - habit.looked < PERIOD:
             return

@@ -22,8 +22,8 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
+from thalweg.engine.image_files import is_kept_in, new_part
 from thalweg.engine.kernels.compiled import Float64s, Int64s
-from thalweg.engine.parts import is_kept_in, new_part
 
 _NO_RESERVE = 0x4000
 """Linux's MAP_NORESERVE, which Python names from 3.13 on."""

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from thalweg.engine.image_files import is_kept_in, new_part
 from thalweg.engine.kernels.compiled import Int64s
-from thalweg.engine.parts import is_kept_in, new_part
 from thalweg.errors import InputError
 
 _NUMBER = "__thalweg_number"

@@ -28,7 +28,7 @@ from thalweg.engine.kernels.aggregate import DoubleSums, Heaps
 from thalweg.engine.kernels.eddy import Eddy
 from thalweg.engine.kernels.feedback import Feedback
 from thalweg.engine.kernels.tables import Frames, Inbox
-from thalweg.engine.thrift import Habit
+from thalweg.engine.production import Habit
 from thalweg.engine.windows import Heads
 from thalweg.errors import ThalwegError
 from thalweg.plan.difference import DifferencePlan

@@ -19,7 +19,7 @@ from thalweg.engine.time_bounds import NEVER
 from thalweg.errors import ThalwegError
 from thalweg.spark.buckets import bucket_keys
 from thalweg.spark.commands import STARTED, Sent
-from thalweg.spark.lodging import lodge
+from thalweg.spark.image_directory import image_directory
 from thalweg.spark.operator import SAVED, TOTALS
 from thalweg.spark.resident import Arriving, Outcome, Resident, Spec, attend
 from thalweg.spark.side_output import write
@@ -77,7 +77,7 @@ def run_bucket(spec: Spec, bucket: int, state: MapState, rows: Iterator[pd.DataF
     checkpoint = _checkpoint()
     place = checkpoint, spec.identity, bucket
     _retire()
-    with lodge(checkpoint, bucket) as directory:
+    with image_directory(checkpoint, bucket) as directory:
         kept = _kept.pop(place, None)
         resident, outcome = attend(
             spec,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from thalweg.calculator import calculator
+from thalweg.duckdb_scalar import duckdb_scalar
 from thalweg.plan.partitioning import Partitioning
 from thalweg.spark.packing import blob, hash_column, unblob
 
@@ -70,7 +70,7 @@ def relation_blob(rows: pa.Table, columns: pa.Schema, partitioning: Partitioning
 
 def digest(body: bytes) -> str:
     """A short text that other rows of a relation would not have; their order does not matter."""
-    connection = calculator()
+    connection = duckdb_scalar()
     connection.register("relation", unblob(body))
     try:
         (count, total), *_ = connection.execute(_DIGEST).fetchall()

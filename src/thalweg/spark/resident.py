@@ -54,8 +54,8 @@ from thalweg.spark.chunks import Chunk, Chunks, Log, packed_times, placed, plain
 from thalweg.spark.commands import Command, Sent, for_query, refusal
 from thalweg.spark.compatibility import Comparison, carried_on, check
 from thalweg.spark.description import FORMAT, Description
+from thalweg.spark.image_directory import tell_once
 from thalweg.spark.intake import Intake, is_large, late_causes
-from thalweg.spark.lodging import tell_once
 from thalweg.spark.log_change import Held, LogChange
 from thalweg.spark.metrics import PHASES
 from thalweg.spark.packing import blob, blobs, unblob, usable

@@ -8,7 +8,7 @@ from __future__ import annotations
 from thalweg.plan.join_graph import JoinGraph
 
 
-class Purse:
+class Ledger:
     """Saves up to ``most``; what it holds in the beginning is on credit."""
 
     def __init__(self, held: float, most: float) -> None:

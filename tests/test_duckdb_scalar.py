@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 from tests.cql.catalog import CATALOG
-from thalweg.calculator import calculator, judge
 from thalweg.cql import bind
+from thalweg.duckdb_scalar import duckdb_scalar, judge
 
 
-@pytest.mark.parametrize("connect", [calculator, judge])
+@pytest.mark.parametrize("connect", [duckdb_scalar, judge])
 @pytest.mark.parametrize(
     "statement",
     [

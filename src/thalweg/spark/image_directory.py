@@ -40,7 +40,7 @@ def local_directory() -> Path:
 
 
 @contextmanager
-def lodge(checkpoint: str, bucket: int) -> Iterator[Path | None]:
+def image_directory(checkpoint: str, bucket: int) -> Iterator[Path | None]:
     """The directory of a bucket, for the caller alone; None if another process has it, or there is none.
 
     ``checkpoint`` is the id of the bucket's query, which Spark keeps in the checkpoint.

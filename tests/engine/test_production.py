@@ -9,7 +9,7 @@ import pytest
 
 from thalweg.engine.join import JoinEngine
 from thalweg.engine.observations import Glimpse
-from thalweg.engine.thrift import Habit, Promise, price, reconsidered, sleepers, storing
+from thalweg.engine.production import Habit, Promise, price, reconsidered, sleepers, storing
 from thalweg.experiments.jit.workloads import Clique
 from thalweg.options import Production
 from thalweg.plan.demand import find_demands, siblings
@@ -92,7 +92,7 @@ def run(clique: Clique, production: Production, windows: int = 6, *, nested_loop
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("thalweg.engine.join.PERIOD", 100)
-    monkeypatch.setattr("thalweg.engine.thrift._CHANGE_PRICE", 0)
+    monkeypatch.setattr("thalweg.engine.production._CHANGE_PRICE", 0)
 
 
 @pytest.mark.usefixtures("eager")
@@ -109,7 +109,7 @@ def test_a_producer_sleeps_whose_sibling_has_nothing() -> None:
 
 @pytest.mark.usefixtures("eager")
 def test_nested_loops_ask(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("thalweg.engine.thrift._PROMISE_PRICE", 0)
+    monkeypatch.setattr("thalweg.engine.production._PROMISE_PRICE", 0)
     push, auto = (run(LEFT_DEEP, production, nested_loops=True) for production in ("push", "auto"))
     assert auto._habit.asks
     assert auto.work.candidates < 0.5 * push.work.candidates

@@ -23,12 +23,12 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
 }
 
 
-def calculator() -> duckdb.DuckDBPyConnection:
+def duckdb_scalar() -> duckdb.DuckDBPyConnection:
     """The calling thread's connection for evaluating expressions over tables."""
-    if not hasattr(_opened, "calculator"):
+    if not hasattr(_opened, "scalar"):
         # Rewriting would move numbers over comparisons (x + 1 > 0 to x > -1), and lose errors of overflow with that.
-        _opened.calculator = _open(("SET disabled_optimizers = 'expression_rewriter'",))
-    connection: duckdb.DuckDBPyConnection = _opened.calculator
+        _opened.scalar = _open(("SET disabled_optimizers = 'expression_rewriter'",))
+    connection: duckdb.DuckDBPyConnection = _opened.scalar
     return connection
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from thalweg.adapt.weighing import TRANSITION, Prices, drift, transition_price
+from thalweg.adapt.prices import TRANSITION, Prices, drift, transition_price
 from thalweg.plan import JoinGraph, Statistics, parse_plan, plan_cost
 from thalweg.plan.tree import TreePlan
 
