@@ -21,6 +21,7 @@ HOMES = {
     "errors": "core",
     "arrow_input": "core",
     "options": "core",
+    "policies": "core",
     "files": "core",
     "cql": "cql",
     "plan": "plan",

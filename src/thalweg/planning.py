@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import get_args
 
 from thalweg.arrivals import Arrivals
 from thalweg.cql import parse_interval
-from thalweg.cql.query import Query, RangeWindow, Window
-from thalweg.engine.eddy import Policy
+from thalweg.cql.query import Query
 from thalweg.engine.sampling import SAMPLE_ROWS, sample
 from thalweg.errors import OptionError, ThalwegError
-from thalweg.options import Adaptivity, Options, States
+from thalweg.options import States
 from thalweg.plan.difference import AnyPlan, as_written, parse_difference
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.search import choose_plan, resolve_plan
@@ -22,22 +20,6 @@ def measured_statistics(query: Query, streams: Sequence[Arrivals]) -> Statistics
     """What the beginnings of the streams say about them."""
     beginnings = [(s.slice(0, SAMPLE_ROWS), s.times[:SAMPLE_ROWS], len(s)) for s in streams]
     return Statistics.measure(query, sample(query, beginnings))
-
-
-def adaptivity(query: Query, options: Options, *, written: bool) -> Adaptivity | None:
-    """The settings by which the plan adapts, if it does; ``written``: the user wrote the plan, or changes of it."""
-    if options.migration in get_args(Policy):
-        return None  # they follow no plan for long
-    if options.migration.startswith("parallel_track") and any(_may_last(ref.window) for ref in query.streams):
-        return None  # every change would add a plan for ever
-    if isinstance(options.adaptive, Adaptivity):
-        return options.adaptive
-    return Adaptivity() if options.adaptive and not written else None
-
-
-def _may_last(window: Window) -> bool:
-    """Whether a tuple can stay in this window for ever."""
-    return window.width_us is None if isinstance(window, RangeWindow) else bool(window.partition_by)
 
 
 def plan_for(query: Query, statistics: Statistics, text: str | None, states: States) -> AnyPlan:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time as clock
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, get_args
+from typing import Any
 
 import pyarrow as pa
 
@@ -18,7 +18,6 @@ from thalweg.cql.query import Query, StreamRef
 from thalweg.engine.batch import Batch
 from thalweg.engine.bucket import open_bucket
 from thalweg.engine.compilation import ready_kernels
-from thalweg.engine.eddy import Policy
 from thalweg.engine.payload import TablePayload
 from thalweg.engine.savings import Savings
 from thalweg.engine.time_bounds import FOREVER
@@ -30,7 +29,8 @@ from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.search import rank
 from thalweg.plan.statistics import Statistics
 from thalweg.plan.tree import Node, format_node
-from thalweg.planning import adaptivity, interval_option, measured_statistics, plan_for
+from thalweg.planning import interval_option, measured_statistics, plan_for
+from thalweg.policies import Policies
 
 Progress = Callable[[int, int], None]
 """Told the tuples processed so far, and how many there are."""
@@ -231,6 +231,8 @@ class Replay:
         self.graph = JoinGraph.of(query)
         self.statistics = Statistics.default(query)
         self.switches = self._check(transitions)
+        written = options.plan is not None or bool(self.switches)
+        self.policies = Policies.of(options, written=written, lasting=query.may_hold_forever)
 
     def _pairs(self) -> Iterator[tuple[StreamRef, Arrivals]]:
         return zip(self.query.streams, self.arrivals, strict=True)
@@ -261,18 +263,14 @@ class Replay:
 
     def steps(self) -> Iterator[int]:
         """Process a batch at a time; yields how many tuples are done."""
-        options = self.options
-        self._compile_seconds = ready_kernels(
-            eddies=options.migration in get_args(Policy), feedback=options.feedback is not None
-        )
+        policies = self.policies
+        self._compile_seconds = ready_kernels(eddies=policies.is_eddy, feedback=policies.feedback is not None)
         started = clock.perf_counter()
         self.statistics = measured_statistics(self.query, self.arrivals)
-        plan = self._plan(options.plan)
+        plan = self._plan(self.options.plan)
         payloads = [TablePayload(a.table) for a in self.arrivals]
         ranked = rank(self.graph, self.statistics)
-        self.bucket = open_bucket(
-            self.query, plan, ranked, payloads, options.migration, options.memory_bytes, options.production
-        )
+        self.bucket = open_bucket(self.query, plan, ranked, payloads, policies)
         self._note_plan(0, plan)
         self.controller = self._controller(plan)
         yield from self._steps()
@@ -306,13 +304,10 @@ class Replay:
         )
 
     def _controller(self, plan: AnyPlan) -> Controller | None:
-        written = self.options.plan is not None or bool(self.switches)
-        settings = adaptivity(self.query, self.options, written=written)
+        states, settings = self.policies.states, self.policies.adaptive
         if settings is None or isinstance(plan, DifferencePlan):
             return None
-        return Controller(
-            self.query, plan, self.statistics, self.options.states, settings, chosen=self.options.plan is None
-        )
+        return Controller(self.query, plan, self.statistics, states, settings, chosen=self.options.plan is None)
 
     def _steps(self) -> Iterator[int]:
         bucket, switches = self.bucket, list(self.switches)

@@ -36,6 +36,7 @@ from thalweg.engine.snapshot import Restoration, Snapshot
 from thalweg.errors import ThalwegError
 from thalweg.options import Feedback, Production
 from thalweg.plan.tree import Plan, TreePlan, parse_plan
+from thalweg.policies import Policies
 
 SCHEMA = pa.schema(
     {
@@ -128,7 +129,9 @@ def plans(query: Query) -> list[Plan]:
 
 
 def opened(query: Query, plan: int = 0, production: Production | Feedback = "push") -> Bucket:
-    return open_bucket(query, None if query.kind == "difference" else plans(query)[plan], production=production)
+    return open_bucket(
+        query, None if query.kind == "difference" else plans(query)[plan], policies=Policies(production=production)
+    )
 
 
 def contents(tables: Iterable[pa.Table]) -> list[str]:

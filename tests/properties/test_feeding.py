@@ -33,6 +33,7 @@ from thalweg.engine.time_bounds import NEVER
 from thalweg.plan import Statistics
 from thalweg.plan.difference import AnyPlan
 from thalweg.planning import plan_for
+from thalweg.policies import Policies
 
 EDGES: tuple[EdgeKind, ...] = ("key", "key", "key", "composite", "theta", "time")
 JOINS = Profile(
@@ -115,13 +116,7 @@ class Host:
     def _open(self) -> Bucket:
         plan = some_plan(self._query, self._case, self._rng)
         case = self._case
-        return open_bucket(
-            self._query,
-            plan,
-            migration=case.migration,
-            memory_limit=case.memory_limit,
-            production=production_of(case),
-        )
+        return open_bucket(self._query, plan, policies=Policies(case.migration, production_of(case), case.memory_limit))
 
     def hand_over(self, stamp: str) -> None:
         if self._rng.random() < self._often:

@@ -21,9 +21,9 @@ from thalweg.engine.observations import Counts, Glimpse, StoreSize, Work
 from thalweg.engine.payload import Rows
 from thalweg.engine.savings import Savings
 from thalweg.errors import PlanError
-from thalweg.options import Feedback, Migration, Production
 from thalweg.plan.difference import AnyPlan, DifferencePlan
 from thalweg.plan.program import Rank
+from thalweg.policies import DEFAULT_POLICIES, Policies
 
 
 class Bucket(Protocol):
@@ -102,13 +102,11 @@ def open_bucket(
     plan: AnyPlan | None,
     rank: Rank | None = None,
     payloads: Sequence[Rows] | None = None,
-    migration: Migration = "jisc",
-    memory_limit: int | None = None,
-    production: Production | Feedback = "push",
+    policies: Policies = DEFAULT_POLICIES,
 ) -> Bucket:
     """A bucket for a query (a set difference needs no plan); ``payloads`` if the rows to come are all there already."""
     if query.kind == "difference":
         return DifferenceBucket(query, plan, payloads)
     if plan is None or isinstance(plan, DifferencePlan):
         raise PlanError(f"query '{query.name}' is a join and needs the plan of one")
-    return JoinBucket(query, plan, rank, payloads, migration, memory_limit, production)
+    return JoinBucket(query, plan, rank, payloads, policies)

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 from thalweg.cql.query import Query
 from thalweg.engine.image_files import is_part, new_part
 from thalweg.engine.snapshot import Mismatch, Restoration, Snapshot
-from thalweg.options import Feedback, Migration, Production
+from thalweg.policies import DEFAULT_POLICIES, Policies
 
 if TYPE_CHECKING:
     from thalweg.engine.bucket import Bucket
@@ -48,9 +48,9 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 class ImageTag:
     """What a bucket knows of its image: whose it is, and which one the bucket was last equal to."""
 
-    def __init__(self, query: Query, migration: Migration = "jisc", production: Production | Feedback = "push") -> None:
+    def __init__(self, query: Query, policies: Policies = DEFAULT_POLICIES) -> None:
         self._query = query
-        self._policies = (migration, production)
+        self._policies = (policies.migration, policies.production)  # the others change nothing that lasts
         self.name: str | None = None
 
     @cached_property

@@ -41,7 +41,6 @@ from thalweg.engine.sampling import SAMPLE_ROWS, sample
 from thalweg.engine.savings import Savings
 from thalweg.engine.time_bounds import FOREVER, NEVER
 from thalweg.errors import CheckpointError, ThalwegError
-from thalweg.options import Adaptivity, Feedback, Migration, Production, States
 from thalweg.plan.difference import AnyPlan, DifferencePlan, format_any
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.partitioning import Partitioning
@@ -50,6 +49,7 @@ from thalweg.plan.program import Rank
 from thalweg.plan.search import choose_plan, rank
 from thalweg.plan.statistics import Statistics
 from thalweg.planning import plan_for
+from thalweg.policies import DEFAULT_POLICIES, Policies
 from thalweg.spark.chunks import Chunk, Chunks, Log, packed_times, placed, plain, times_of
 from thalweg.spark.commands import Command, Sent, for_query, refusal
 from thalweg.spark.compatibility import Comparison, carried_on, check
@@ -81,13 +81,9 @@ class Spec:
         relations: the rows of the static relations, if there are any.
         idle_timeout: see :class:`Watermarks`.
         plan: the initial plan as text, if the user gave one.
-        states: which states to keep.
-        adaptive: by which settings the plan adapts; None: it does not.
         late_directory: where rows that were kept out are put; None: they are only counted.
         described: what a checkpoint remembers of the query.
-        migration: how the plan is changed.
-        memory_limit: bytes that windows and states of a bucket may take.
-        production: whether what nobody needs is produced.
+        policies: those of each bucket.
         shown: for each stream, the columns that come with its rows only to be shown if a row is kept out.
         selections: for each stream the conditions on it alone, where Spark computes them; (): nowhere.
 
@@ -100,13 +96,9 @@ class Spec:
     relations: Relations | None
     idle_timeout: int | None
     plan: str | None
-    states: States
-    adaptive: Adaptivity | None
     late_directory: Path | None
     described: Description
-    migration: Migration = "jisc"
-    memory_limit: int | None = None
-    production: Production | Feedback = "push"
+    policies: Policies = DEFAULT_POLICIES
     shown: tuple[tuple[str, ...], ...] = ()
     selections: tuple[exp.Expression | None, ...] = ()
 
@@ -300,25 +292,38 @@ class Resident:
         self._plan = self._known_plan(notes["plan"])
         self._history.restore(notes["history"])
         plan = self._plan
-        if notes["controller"] is None or plan is None or isinstance(plan, DifferencePlan) or spec.adaptive is None:
+        if (
+            notes["controller"] is None
+            or plan is None
+            or isinstance(plan, DifferencePlan)
+            or spec.policies.adaptive is None
+        ):
             return
-        self._controller = Controller.from_json(spec.query, plan, spec.states, spec.adaptive, notes["controller"])
+        self._controller = Controller.from_json(
+            spec.query, plan, spec.policies.states, spec.policies.adaptive, notes["controller"]
+        )
 
     def _plan_anew(self) -> None:
         """Choose the plan for what the restored windows hold, unless someone commanded one, or it does not adapt."""
         spec, plan = self.spec, self._plan
-        if spec.adaptive is None or plan is None or isinstance(plan, DifferencePlan):
+        if spec.policies.adaptive is None or plan is None or isinstance(plan, DifferencePlan):
             return
         statistics = Statistics.default(spec.query)
         if not self._is_held:
             statistics = Monitor.statistics_of(spec.query, self.bucket.glimpse(LOOK_ROWS))
             graph = JoinGraph.of(spec.query)
-            plan = choose_plan(graph, statistics, spec.states)
+            plan = choose_plan(graph, statistics, spec.policies.states)
             self.bucket.transition(plan, rank(graph, statistics))
             self._plan = plan
             self._begin_period("chosen for the restored windows")
         self._controller = Controller(
-            spec.query, plan, statistics, spec.states, spec.adaptive, chosen=not self._is_held, held=self._is_held
+            spec.query,
+            plan,
+            statistics,
+            spec.policies.states,
+            spec.policies.adaptive,
+            chosen=not self._is_held,
+            held=self._is_held,
         )
         self._controller.begin_with(self.bucket)
 
@@ -365,15 +370,7 @@ class Resident:
         self._bucket = self._new_bucket(rank(JoinGraph.of(query), Statistics.default(query)))
 
     def _new_bucket(self, ranked: Rank) -> Bucket:
-        spec = self.spec
-        return open_bucket(
-            spec.query,
-            self._plan,
-            ranked,
-            migration=spec.migration,
-            memory_limit=spec.memory_limit,
-            production=spec.production,
-        )
+        return open_bucket(self.spec.query, self._plan, ranked, policies=self.spec.policies)
 
     @property
     def bucket(self) -> Bucket:
@@ -387,13 +384,18 @@ class Resident:
         query = self.spec.query
         beginnings = [self._beginning(s, tables.get(s)) for s in range(len(query.streams))]
         statistics = Statistics.measure(query, sample(query, beginnings))
-        self._plan = self._lasting_plan = plan_for(query, statistics, self.spec.plan, self.spec.states)
+        self._plan = self._lasting_plan = plan_for(query, statistics, self.spec.plan, self.spec.policies.states)
         self._bucket = self._new_bucket(rank(JoinGraph.of(query), statistics))
         is_written = self.spec.plan is not None
         self._begin_period("as the user wrote it" if is_written else "chosen for the first rows", lasts=True)
-        if self.spec.adaptive is not None and not isinstance(self._plan, DifferencePlan):
+        if self.spec.policies.adaptive is not None and not isinstance(self._plan, DifferencePlan):
             self._controller = Controller(
-                query, self._plan, statistics, self.spec.states, self.spec.adaptive, chosen=not is_written
+                query,
+                self._plan,
+                statistics,
+                self.spec.policies.states,
+                self.spec.policies.adaptive,
+                chosen=not is_written,
             )
 
     def _begin_period(self, reason: str, taken: int = 0, *, lasts: bool = False) -> None:
@@ -588,7 +590,7 @@ class Resident:
         if command["command"] == "adapt":
             return self._release()
         query, statistics = self.spec.query, Statistics.default(self.spec.query)
-        plan = plan_for(query, statistics, command["plan"], command.get("states") or self.spec.states)
+        plan = plan_for(query, statistics, command["plan"], command.get("states") or self.spec.policies.states)
         self.bucket.transition(plan, rank(JoinGraph.of(query), statistics))
         self._plan = self._lasting_plan = plan
         self._is_held = True
