@@ -13,7 +13,7 @@ import thalweg
 
 ROOT = Path(thalweg.__file__).parent
 
-ROOMS = ["core", "cql", "plan", "engine", "adapt", "replay", "spark", "experiments", "cli"]
+ROOMS = ["core", "cql", "plan", "engine", "adapt", "driver", "replay", "spark", "experiments", "cli"]
 """From the top of the house to its ground floor: a room may use those before it."""
 
 HOMES = {
@@ -27,10 +27,10 @@ HOMES = {
     "plan": "plan",
     "engine": "engine",
     "adapt": "adapt",
+    "driver": "driver",
     "arrivals": "replay",
     "event_times": "replay",
     "explainer": "replay",
-    "planning": "replay",
     "replayer": "replay",
     "spark": "spark",
     "experiments": "experiments",

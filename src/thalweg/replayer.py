@@ -10,13 +10,13 @@ from typing import Any
 import pyarrow as pa
 
 from thalweg import cql as language
-from thalweg.adapt.controller import Controller
 from thalweg.adapt.decision import Decision
-from thalweg.arrivals import Arrivals, arrivals, slices
+from thalweg.arrivals import Arrivals, arrivals, measured_statistics, slices
 from thalweg.arrow_input import as_tables, unusable_columns
 from thalweg.cql.query import Query, StreamRef
+from thalweg.driver.bucket_driver import BucketDriver
+from thalweg.driver.planning import interval_option, plan_for
 from thalweg.engine.batch import Batch
-from thalweg.engine.bucket import open_bucket
 from thalweg.engine.compilation import ready_kernels
 from thalweg.engine.payload import TablePayload
 from thalweg.engine.savings import Savings
@@ -24,12 +24,9 @@ from thalweg.engine.time_bounds import FOREVER
 from thalweg.errors import PlanError, QueryError, warn
 from thalweg.event_times import DEFAULT_TIME, Times, TimeUnits, time_columns, time_units, warn_of_zones, with_unit
 from thalweg.options import Options
-from thalweg.plan.difference import AnyPlan, DifferencePlan, format_any
-from thalweg.plan.join_graph import JoinGraph
-from thalweg.plan.search import rank
+from thalweg.plan.difference import format_any
 from thalweg.plan.statistics import Statistics
 from thalweg.plan.tree import Node, format_node
-from thalweg.planning import interval_option, measured_statistics, plan_for
 from thalweg.policies import Policies
 
 Progress = Callable[[int, int], None]
@@ -228,8 +225,6 @@ class Replay:
         self.arrivals: list[Arrivals] = [ordered[names.index(ref.stream)] for ref in query.streams]
         self.moving = {ref.alias: a for ref, a in self._pairs() if not ref.is_static}
         self.total = sum(len(a) for a in self.moving.values())
-        self.graph = JoinGraph.of(query)
-        self.statistics = Statistics.default(query)
         self.switches = self._check(transitions)
         written = options.plan is not None or bool(self.switches)
         self.policies = Policies.of(options, written=written, lasting=query.may_hold_forever)
@@ -254,32 +249,26 @@ class Replay:
                     f"the transition to '{text}' at position {position} is past the end: "
                     f"the input has {self.total} tuples"
                 )
-            self._plan(text)
+            plan_for(self.query, Statistics.default(self.query), text, self.options.states)
             checked.append((position, text))
         return sorted(checked, key=lambda pair: pair[0])
-
-    def _plan(self, text: str | None) -> AnyPlan:
-        return plan_for(self.query, self.statistics, text, self.options.states)
 
     def steps(self) -> Iterator[int]:
         """Process a batch at a time; yields how many tuples are done."""
         policies = self.policies
         self._compile_seconds = ready_kernels(eddies=policies.is_eddy, feedback=policies.feedback is not None)
         started = clock.perf_counter()
-        self.statistics = measured_statistics(self.query, self.arrivals)
-        plan = self._plan(self.options.plan)
-        payloads = [TablePayload(a.table) for a in self.arrivals]
-        ranked = rank(self.graph, self.statistics)
-        self.bucket = open_bucket(self.query, plan, ranked, payloads, policies)
-        self._note_plan(0, plan)
-        self.controller = self._controller(plan)
+        self.driver = BucketDriver(self.query, policies, [TablePayload(a.table) for a in self.arrivals])
+        self.driver.begin(measured_statistics(self.query, self.arrivals), self.options.plan)
+        self._note_plan(0)
         yield from self._steps()
         self._seconds = clock.perf_counter() - started
 
     def result(self) -> ReplayResult:
         """The answer and what happened, after the last step."""
         answer = pa.concat_tables([self.query.schema.empty_table(), *self.answer])
-        work = self.bucket.work
+        bucket, controller = self.driver.bucket, self.driver.controller
+        work = bucket.work
         return ReplayResult(
             answer,
             Summary(
@@ -291,26 +280,21 @@ class Replay:
                 bad={alias: a.bad for alias, a in self.moving.items()},
                 states=self._states,
                 plans=tuple(self.plans),
-                decisions=() if self.controller is None else tuple(self.controller.decisions),
+                decisions=() if controller is None else tuple(controller.decisions),
                 seconds=self._seconds,
                 compile_seconds=self._compile_seconds,
                 probes=work.probes,
                 candidates=work.candidates,
                 stored=work.stored,
                 completions=work.completions,
-                savings=self.bucket.savings,
+                savings=bucket.savings,
             ),
             self._late_rows(),
         )
 
-    def _controller(self, plan: AnyPlan) -> Controller | None:
-        states, settings = self.policies.states, self.policies.adaptive
-        if settings is None or isinstance(plan, DifferencePlan):
-            return None
-        return Controller(self.query, plan, self.statistics, states, settings, chosen=self.options.plan is None)
-
     def _steps(self) -> Iterator[int]:
-        bucket, switches = self.bucket, list(self.switches)
+        driver, switches = self.driver, list(self.switches)
+        bucket = driver.bucket
         done = 0
         bucket.offer([_batch(a, 0, len(a)) if ref.is_static else None for ref, a in self._pairs()])
         self.answer += bucket.advance()
@@ -328,8 +312,8 @@ class Replay:
             if watermark == FOREVER:
                 break
             self.answer += bucket.settle(watermark)
-            if self.controller is not None and self.controller.consider(bucket):
-                self._note_plan(done, self.controller.plan)
+            if any(decision.action == "change" for decision in driver.consider(done)):
+                self._note_plan(done)
             yield done
         for position, text in switches:  # after the last tuple
             self._switch(position, text)
@@ -340,14 +324,12 @@ class Replay:
         yield done
 
     def _switch(self, position: int, text: str) -> None:
-        plan = self._plan(text)
-        self.bucket.transition(plan, rank(self.graph, self.statistics))
-        if self.controller is not None and not isinstance(plan, DifferencePlan):
-            self.controller.follow(plan, self.statistics)
-        self._note_plan(position, plan)
+        self.driver.command(text, taken=position, lasts=False)
+        self._note_plan(position)
 
-    def _note_plan(self, position: int, plan: AnyPlan) -> None:
-        self.plans.append(PlanUse(position, format_any(plan, self.query.aliases)))
+    def _note_plan(self, position: int) -> None:
+        if self.driver.plan is not None:
+            self.plans.append(PlanUse(position, format_any(self.driver.plan, self.query.aliases)))
 
     def _name(self, node: Node) -> str:
         if self.query.kind == "difference":

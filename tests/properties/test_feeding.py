@@ -26,13 +26,13 @@ from tests.properties.strategies import ALL_WINDOWS, Profile, cases
 from thalweg.arrivals import Arrivals, arrivals
 from thalweg.cql import Source, bind
 from thalweg.cql.query import Query
+from thalweg.driver.planning import plan_for
 from thalweg.engine.batch import Batch
 from thalweg.engine.bucket import Bucket, open_bucket
 from thalweg.engine.image import mark_dirty, read_image, write_image
 from thalweg.engine.time_bounds import NEVER
 from thalweg.plan import Statistics
 from thalweg.plan.difference import AnyPlan
-from thalweg.planning import plan_for
 from thalweg.policies import Policies
 
 EDGES: tuple[EdgeKind, ...] = ("key", "key", "key", "composite", "theta", "time")

@@ -21,6 +21,7 @@ from pyspark.sql.types import StructField, StructType
 
 from thalweg import cql as language
 from thalweg.cql.query import Query, StreamRef
+from thalweg.driver.planning import interval_option, plan_for
 from thalweg.engine.expressions import ColumnKey, plain_column
 from thalweg.engine.results import TIME
 from thalweg.errors import InputError, OptionError, QueryError
@@ -29,7 +30,6 @@ from thalweg.options import Options
 from thalweg.plan.explain import explain_text
 from thalweg.plan.partitioning import Coordinate, Partitioning, choose_partitioning
 from thalweg.plan.statistics import ASSUMED, Statistics
-from thalweg.planning import interval_option, plan_for
 from thalweg.policies import Policies
 from thalweg.spark import control, side_output, sql
 from thalweg.spark.analysis import spark_typing

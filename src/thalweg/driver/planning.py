@@ -1,25 +1,15 @@
-"""What the runtimes ask before they run a query: its statistics, its plan, and what interval an option means."""
+"""What is asked before a query runs: its plan, and what interval an option means."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from thalweg.arrivals import Arrivals
 from thalweg.cql import parse_interval
 from thalweg.cql.query import Query
-from thalweg.engine.sampling import SAMPLE_ROWS, sample
 from thalweg.errors import OptionError, ThalwegError
 from thalweg.options import States
 from thalweg.plan.difference import AnyPlan, as_written, parse_difference
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.search import choose_plan, resolve_plan
 from thalweg.plan.statistics import Statistics
-
-
-def measured_statistics(query: Query, streams: Sequence[Arrivals]) -> Statistics:
-    """What the beginnings of the streams say about them."""
-    beginnings = [(s.slice(0, SAMPLE_ROWS), s.times[:SAMPLE_ROWS], len(s)) for s in streams]
-    return Statistics.measure(query, sample(query, beginnings))
 
 
 def plan_for(query: Query, statistics: Statistics, text: str | None, states: States) -> AnyPlan:
