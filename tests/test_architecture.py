@@ -13,7 +13,7 @@ import thalweg
 
 ROOT = Path(thalweg.__file__).parent
 
-ROOMS = ["core", "cql", "plan", "engine", "adapt", "driver", "replay", "spark", "experiments", "cli"]
+ROOMS = ["core", "cql", "plan", "engine", "adapt", "driver", "replayer", "spark", "experiments", "cli"]
 """From the top of the house to its ground floor: a room may use those before it."""
 
 HOMES = {
@@ -28,10 +28,9 @@ HOMES = {
     "engine": "engine",
     "adapt": "adapt",
     "driver": "driver",
-    "arrivals": "replay",
-    "event_times": "replay",
-    "explainer": "replay",
-    "replayer": "replay",
+    "event_times": "replayer",
+    "explainer": "replayer",
+    "replayer": "replayer",
     "spark": "spark",
     "experiments": "experiments",
     "cli": "cli",

@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 
 from thalweg import cql as language
-from thalweg.arrivals import arrivals, measured_statistics
 from thalweg.cql.query import Query
 from thalweg.driver.planning import plan_for
 from thalweg.engine.sampling import SAMPLE_ROWS
@@ -21,6 +20,7 @@ from thalweg.plan.explain_text import lay_out
 from thalweg.plan.partitioning import choose_partitioning
 from thalweg.plan.statistics import ASSUMED, Statistics
 from thalweg.replayer import open_tables, pick_query
+from thalweg.replayer.arrivals import arrivals, measured_statistics
 
 
 @dataclass(frozen=True, slots=True)

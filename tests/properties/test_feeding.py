@@ -23,7 +23,6 @@ from tests.properties.conformity import production_of, tight_memory
 from tests.properties.predicates import EdgeKind
 from tests.properties.settings import randomized
 from tests.properties.strategies import ALL_WINDOWS, Profile, cases
-from thalweg.arrivals import Arrivals, arrivals
 from thalweg.cql import Source, bind
 from thalweg.cql.query import Query
 from thalweg.driver.planning import plan_for
@@ -34,6 +33,7 @@ from thalweg.engine.time_bounds import NEVER
 from thalweg.plan import Statistics
 from thalweg.plan.difference import AnyPlan
 from thalweg.policies import Policies
+from thalweg.replayer.arrivals import Arrivals, arrivals
 
 EDGES: tuple[EdgeKind, ...] = ("key", "key", "key", "composite", "theta", "time")
 JOINS = Profile(

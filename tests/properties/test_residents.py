@@ -23,12 +23,12 @@ from tests.properties.settings import randomized
 from tests.properties.strategies import cases
 from tests.properties.test_feeding import AGGREGATES, DIFFERENCES, JOINS
 from tests.spark.simulated import SimulatedQuery, simulated_spec
-from thalweg.arrivals import arrivals
 from thalweg.arrow_input import as_table
 from thalweg.cql import Source, bind
 from thalweg.plan.partitioning import choose_partitioning
 from thalweg.plan.tree import format_tree, left_deep
 from thalweg.policies import Policies
+from thalweg.replayer.arrivals import arrivals
 
 
 @randomized(share=60)

@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg import cql
-from thalweg.arrivals import arrivals, measured_statistics
 from thalweg.driver.planning import plan_for
 from thalweg.experiments import answers
 from thalweg.experiments.experiment import Claim, Report, Row, at_least, at_most, rounded
@@ -24,6 +23,7 @@ from thalweg.experiments.laps import Lap, Laps, side_by_side
 from thalweg.options import Options
 from thalweg.plan.difference import format_any
 from thalweg.replayer import open_replay
+from thalweg.replayer.arrivals import arrivals, measured_statistics
 
 DRIFTING = "adaptivity: drifting streams"
 STEADY = "adaptivity: stationary streams"
