@@ -27,7 +27,7 @@ from thalweg.cql import Source, bind
 from thalweg.cql.query import Query
 from thalweg.driver.planning import plan_for
 from thalweg.engine.batch import Batch
-from thalweg.engine.bucket import Bucket, open_bucket
+from thalweg.engine.bucket import AnyBucket, open_bucket
 from thalweg.engine.image import mark_dirty, read_image, write_image
 from thalweg.engine.time_bounds import NEVER
 from thalweg.plan import Statistics
@@ -113,7 +113,7 @@ class Host:
         self._buckets = [self._open()]
         self.bucket = self._buckets[0]
 
-    def _open(self) -> Bucket:
+    def _open(self) -> AnyBucket:
         plan = some_plan(self._query, self._case, self._rng)
         case = self._case
         return open_bucket(self._query, plan, policies=Policies(case.migration, production_of(case), case.memory_limit))

@@ -22,8 +22,10 @@ from thalweg.adapt.history import History
 from thalweg.adapt.monitor import LOOK_ROWS, Monitor
 from thalweg.cql.query import Query
 from thalweg.driver.planning import plan_for
-from thalweg.engine.bucket import Bucket, open_bucket
+from thalweg.engine.bucket import AnyBucket, Bucket, open_bucket
+from thalweg.engine.join_bucket import JoinBucket
 from thalweg.engine.payload import Rows
+from thalweg.engine.savings import Savings
 from thalweg.engine.time_bounds import NEVER
 from thalweg.errors import ThalwegError
 from thalweg.options import States
@@ -58,7 +60,7 @@ class BucketDriver:
         self.plan: AnyPlan | None = None
         self.controller: Controller | None = None
         self.history = History(query.aliases)
-        self._bucket: Bucket | None = None
+        self._bucket: AnyBucket | None = None
         self._measured: Statistics | None = None
         self._lasting_plan: AnyPlan | None = None
         self._is_held = False
@@ -77,11 +79,21 @@ class BucketDriver:
         return self._bucket is not None
 
     @property
-    def bucket(self) -> Bucket:
+    def bucket(self) -> AnyBucket:
         """The live engine."""
         if self._bucket is None:
             raise ThalwegError(f"query '{self._query.name}': a bucket was asked for before it was opened")
         return self._bucket
+
+    @property
+    def join(self) -> Bucket | None:
+        """The same, if the query is a join."""
+        return self._bucket if isinstance(self._bucket, JoinBucket) else None
+
+    @property
+    def savings(self) -> Savings | None:
+        """What feedback saved so far; None if none is given."""
+        return None if self.join is None else self.join.savings
 
     def begin(self, statistics: Statistics, text: str | None) -> None:
         """Open a new bucket under the plan that the user wrote, or the best one by what the first rows say."""
@@ -94,37 +106,38 @@ class BucketDriver:
             states, chosen = self._policies.states, text is None
             self.controller = Controller(self._query, plan, statistics, states, settings, chosen=chosen)
 
-    def reopen(self, bucket: Bucket | None = None) -> None:
+    def reopen(self, bucket: AnyBucket | None = None) -> None:
         """Open a bucket under the plan that was recalled; or take this one, whatever its past, instead of another."""
         self._bucket = bucket or self._open(rank(self._graph, Statistics.default(self._query)))
 
-    def _open(self, ranked: Rank) -> Bucket:
+    def _open(self, ranked: Rank) -> AnyBucket:
         return open_bucket(self._query, self.plan, ranked, self._payloads, self._policies)
 
     def plan_anew(self) -> None:
         """Choose the plan for what refilled windows hold, unless someone commanded one, or it does not adapt."""
         plan, states, settings = self.plan, self._policies.states, self._policies.adaptive
-        if settings is None or plan is None or isinstance(plan, DifferencePlan):
+        join = self.join
+        if join is None or settings is None or plan is None or isinstance(plan, DifferencePlan):
             return
         statistics = Statistics.default(self._query)
         if not self._is_held:
             statistics = self._known()
             self.plan = plan = choose_plan(self._graph, statistics, states)
-            self.bucket.transition(plan, rank(self._graph, statistics))
+            join.transition(plan, rank(self._graph, statistics))
             self._begin_period("chosen for the restored windows")
         held = self._is_held
         self.controller = Controller(self._query, plan, statistics, states, settings, chosen=not held, held=held)
-        self.controller.begin_with(self.bucket)
+        self.controller.begin_with(join)
 
     # -- Its plan -----------------------------------------------------------------------
 
     def consider(self, taken: int) -> list[Decision]:
         """Let the controller, if there is one, decide about the plan; says what it has decided."""
-        controller = self.controller
-        if controller is None:
+        controller, join = self.controller, self.join
+        if controller is None or join is None:
             return []
         known = len(controller.decisions)
-        if controller.consider(self.bucket):
+        if controller.consider(join):
             self.plan = controller.plan
             self._measured = None  # the streams are not what they were
             self._begin_period(controller.decisions[-1].reason, taken)
@@ -140,7 +153,10 @@ class BucketDriver:
         known = self._known()
         by = Statistics.default(self._query) if lasts else known
         plan = plan_for(self._query, by, text, states or self._policies.states)
-        self.bucket.transition(plan, rank(self._graph, known))
+        if self.join is None:
+            self.bucket.transition(plan)
+        else:
+            self.join.transition(plan, rank(self._graph, known))
         self.plan = plan
         if lasts:
             self._lasting_plan, self._is_held = plan, True
@@ -161,10 +177,12 @@ class BucketDriver:
 
     def _known(self) -> Statistics:
         """What was measured of the streams; where nothing was yet, what the windows show now."""
-        if self._measured is None and self._query.kind == "difference":
-            return Statistics.default(self._query)
         if self._measured is None:
-            self._measured = Monitor.statistics_of(self._query, self.bucket.glimpse(LOOK_ROWS))
+            self._measured = (
+                Statistics.default(self._query)
+                if self.join is None
+                else Monitor.statistics_of(self._query, self.join.glimpse(LOOK_ROWS))
+            )
         return self._measured
 
     def _begin_period(self, reason: str, taken: int = 0, *, lasts: bool = False) -> None:
@@ -178,7 +196,7 @@ class BucketDriver:
         """The event time that was reached: in the batches before, or in the midst of one."""
         if not taken:
             return self._reached
-        now = self.bucket.glimpse(0).time
+        now = NEVER if self.join is None else self.join.glimpse(0).time
         return None if now == NEVER else now
 
     # -- What is remembered -------------------------------------------------------------

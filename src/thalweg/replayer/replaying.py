@@ -98,8 +98,7 @@ class Replay:
     def result(self) -> ReplayResult:
         """The answer and what happened, after the last step."""
         answer = pa.concat_tables([self.query.schema.empty_table(), *self.answer])
-        bucket, controller = self.driver.bucket, self.driver.controller
-        work = bucket.work
+        work, controller = self.driver.bucket.work, self.driver.controller
         return ReplayResult(
             answer,
             Summary(
@@ -118,7 +117,7 @@ class Replay:
                 candidates=work.candidates,
                 stored=work.stored,
                 completions=work.completions,
-                savings=bucket.savings,
+                savings=self.driver.savings,
             ),
             self._late_rows(),
         )

@@ -30,7 +30,7 @@ from sqlglot import exp
 from thalweg.cql.query import Query
 from thalweg.driver.bucket_driver import BucketDriver
 from thalweg.engine.batch import Batch
-from thalweg.engine.bucket import Bucket
+from thalweg.engine.bucket import AnyBucket
 from thalweg.engine.image import live_in, mark_dirty, read_image, write_image
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.observations import Work
@@ -167,7 +167,7 @@ class Resident:
                 _tell(spec, error)
         resident._refill(log)
         resident._driver.plan_anew()
-        resident._work, resident._savings = resident.bucket.work, resident.bucket.savings or Savings()
+        resident._work, resident._savings = resident.bucket.work, resident._driver.savings or Savings()
         resident._rebuilds = 1
         resident._seconds["rebuild"] = time.perf_counter() - started
         return resident
@@ -216,7 +216,7 @@ class Resident:
             return None
         resident._driver.recall_notes(notes)
         resident._work = resident.bucket.work
-        resident._savings = resident.bucket.savings or Savings()
+        resident._savings = resident._driver.savings or Savings()
         return resident
 
     @property
@@ -267,13 +267,14 @@ class Resident:
 
     def _load(self, log: Log, relations: Mapping[int, pa.Table]) -> bool:
         """Put the rows of all chunks into the windows at once, if the bucket can do that."""
-        if not self.bucket.can_load:
+        join = self._driver.join
+        if join is None or not join.can_load:
             return False
         streams = range(len(self.spec.query.streams))
         parts: list[list[Batch]] = [[self._rows_of(s, relations[s])] if s in relations else [] for s in streams]
         for chunk, table in self._chunks.read(log):
             parts[chunk.stream].append(self._logged(chunk, table))
-        self.bucket.load(parts, self._watermark)
+        join.load(parts, self._watermark)
         return True
 
     def _logged(self, chunk: Chunk, table: pa.Table) -> Batch:
@@ -304,7 +305,7 @@ class Resident:
         return FOREVER if self._ended else self._marks.watermark
 
     @property
-    def bucket(self) -> Bucket:
+    def bucket(self) -> AnyBucket:
         """The live engine."""
         return self._driver.bucket
 
@@ -360,7 +361,8 @@ class Resident:
         self._marks.advance(now)
         driver.at(self._batch, self._marks.reached)
         watermark = self._watermark
-        work, ran = self.bucket.work, self.bucket.seconds
+        work, join = self.bucket.work, driver.join
+        ran = 0.0 if join is None else join.seconds
         decisions: list[dict[str, Any]] = []
 
         def adapt() -> None:
@@ -372,9 +374,10 @@ class Resident:
             self._take({s: self._new_rows(s, table) for s, table in tables.items()}, watermark)
             answers = list(self._answers(watermark, None if driver.controller is None else adapt))
         # Probes complete the keys that they find absent; what that took is estimated, not measured.
-        completing = (self.bucket.seconds - ran) * self.bucket.work.completing_share(work)
-        self._seconds["probe"] -= completing
-        self._seconds["complete"] += completing
+        if join is not None:
+            completing = (join.seconds - ran) * join.work.completing_share(work)
+            self._seconds["probe"] -= completing
+            self._seconds["complete"] += completing
         adapt()
         with clock("emit"):
             results = [body for table in answers for body in blobs(table)]
@@ -488,7 +491,8 @@ class Resident:
         self.bucket.offer([rows.get(s) for s in range(len(self.spec.query.streams))], watermark)
 
     def _answers(self, watermark: int, between: Callable[[], None] | None = None) -> Iterator[pa.Table]:
-        yield from self.bucket.advance(between=between)
+        join = self._driver.join
+        yield from self.bucket.advance() if join is None else join.advance(between=between)
         if watermark == FOREVER:
             yield from self.bucket.close()
         else:
@@ -540,7 +544,7 @@ class Resident:
             "seconds": {phase: round(spent, 6) for phase, spent in self._seconds.items()},
         }
         self._work, self._rebuilds, self._seconds = work, 0, dict.fromkeys(PHASES, 0.0)
-        savings = self.bucket.savings
+        savings = driver.savings
         if savings is not None:
             measured["savings"] = asdict(savings.since(self._savings))
             self._savings = savings
