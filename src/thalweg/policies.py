@@ -60,6 +60,11 @@ class Policies:
         """Whether tuples are routed one by one."""
         return self.migration in _EDDIES
 
+    @property
+    def can_rank_anew(self) -> bool:
+        """Whether the same plan can probe in another order at once. Others begin a second track, or an eddy anew."""
+        return self.migration in ("jisc", "moving_state")
+
 
 DEFAULT_POLICIES = Policies()
 """Those of an engine that is opened without any."""

@@ -108,26 +108,31 @@ class BucketDriver:
 
     def reopen(self, bucket: AnyBucket | None = None) -> None:
         """Open a bucket under the plan that was recalled; or take this one, whatever its past, instead of another."""
-        self._bucket = bucket or self._open(rank(self._graph, Statistics.default(self._query)))
+        if bucket is None:
+            bucket = self._open(rank(self._graph, Statistics.default(self._query)))
+        self._bucket = bucket
 
     def _open(self, ranked: Rank) -> AnyBucket:
         return open_bucket(self._query, self.plan, ranked, self._payloads, self._policies)
 
     def plan_anew(self) -> None:
-        """Choose the plan for what refilled windows hold, unless someone commanded one, or it does not adapt."""
+        """Choose the plan for what refilled windows hold; one that does not adapt, or is held, is ranked anew."""
         plan, states, settings = self.plan, self._policies.states, self._policies.adaptive
-        join = self.join
-        if join is None or settings is None or plan is None or isinstance(plan, DifferencePlan):
+        join, held = self.join, self._is_held
+        if join is None or plan is None or isinstance(plan, DifferencePlan):
             return
         statistics = Statistics.default(self._query)
-        if not self._is_held:
+        is_chosen = settings is not None and not held
+        if is_chosen or self._policies.can_rank_anew:
             statistics = self._known()
-            self.plan = plan = choose_plan(self._graph, statistics, states)
+            if is_chosen:
+                self.plan = plan = choose_plan(self._graph, statistics, states)
             join.transition(plan, rank(self._graph, statistics))
+        if is_chosen:
             self._begin_period("chosen for the restored windows")
-        held = self._is_held
-        self.controller = Controller(self._query, plan, statistics, states, settings, chosen=not held, held=held)
-        self.controller.begin_with(join)
+        if settings is not None:
+            self.controller = Controller(self._query, plan, statistics, states, settings, chosen=not held, held=held)
+            self.controller.begin_with(join)
 
     # -- Its plan -----------------------------------------------------------------------
 
