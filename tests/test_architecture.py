@@ -13,7 +13,7 @@ import thalweg
 
 ROOT = Path(thalweg.__file__).parent
 
-ROOMS = ["core", "cql", "plan", "engine", "adapt", "replay", "spark", "experiments", "cli"]
+ROOMS = ["core", "cql", "plan", "engine", "adapt", "driver", "replayer", "spark", "experiments", "cli"]
 """From the top of the house to its ground floor: a room may use those before it."""
 
 HOMES = {
@@ -21,16 +21,16 @@ HOMES = {
     "errors": "core",
     "arrow_input": "core",
     "options": "core",
+    "policies": "core",
     "files": "core",
     "cql": "cql",
     "plan": "plan",
     "engine": "engine",
     "adapt": "adapt",
-    "arrivals": "replay",
-    "event_times": "replay",
-    "explainer": "replay",
-    "planning": "replay",
-    "replayer": "replay",
+    "driver": "driver",
+    "event_times": "replayer",
+    "explainer": "replayer",
+    "replayer": "replayer",
     "spark": "spark",
     "experiments": "experiments",
     "cli": "cli",

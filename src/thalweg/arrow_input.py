@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from thalweg.calculator import judge
+from thalweg.duckdb_scalar import judge
 from thalweg.errors import InputError
 
 
@@ -85,7 +85,7 @@ def _workable(kind: pa.DataType) -> pa.DataType:
 
 
 def unusable_columns(table: pa.Table) -> dict[str, str]:
-    """The columns that nothing can be computed from, each with the reason: those that the calculator cannot read."""
+    """The columns that nothing can be computed from, each with the reason: those that DuckDB cannot read."""
     import duckdb
 
     found = {}

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from thalweg import cql as language
-from thalweg.arrivals import arrivals
 from thalweg.cql.query import Query
+from thalweg.driver.planning import plan_for
 from thalweg.engine.sampling import SAMPLE_ROWS
 from thalweg.event_times import DEFAULT_TIME, Times, TimeUnits
 from thalweg.options import Options
@@ -19,8 +19,8 @@ from thalweg.plan.explain import explain_json
 from thalweg.plan.explain_text import lay_out
 from thalweg.plan.partitioning import choose_partitioning
 from thalweg.plan.statistics import ASSUMED, Statistics
-from thalweg.planning import measured_statistics, plan_for
 from thalweg.replayer import open_tables, pick_query
+from thalweg.replayer.arrivals import arrivals, measured_statistics
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ import pytest
 from tests.adapt.workloads import CHAIN, STAR, dependent_star, steady_star, turning_star
 from thalweg.adapt.controller import Controller
 from thalweg.adapt.decision import Decision
-from thalweg.arrivals import arrivals, slices
 from thalweg.cql import Source, bind
 from thalweg.engine.batch import Batch
 from thalweg.engine.bucket import open_bucket
@@ -19,6 +18,7 @@ from thalweg.options import Adaptivity, States
 from thalweg.plan import JoinGraph, Statistics, choose_plan, parse_plan, rank
 from thalweg.plan.tree import format_plan
 from thalweg.replayer import ReplayResult, Summary, run
+from thalweg.replayer.arrivals import arrivals, slices
 
 WATCHFUL = Adaptivity(period=500, overhead=1e6)
 """The default thresholds, but without regard to what a look costs."""

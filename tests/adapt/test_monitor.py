@@ -8,13 +8,13 @@ import pytest
 
 from tests.adapt.workloads import CHAIN, streams
 from thalweg.adapt.monitor import LOOK_ROWS, NO_WORK, Faded, Monitor
-from thalweg.arrivals import arrivals, slices
 from thalweg.cql import Source, bind
 from thalweg.cql.query import Query
 from thalweg.engine.batch import Batch
 from thalweg.engine.bucket import Bucket, open_bucket
 from thalweg.plan import JoinGraph, Statistics, choose_plan
 from thalweg.plan.sampling import Tally
+from thalweg.replayer.arrivals import arrivals, slices
 
 RATES = {"a": 400.0, "b": 100.0, "c": 200.0}
 

@@ -30,6 +30,7 @@ from thalweg.engine.join import JoinEngine
 from thalweg.engine.migration import open_joiner
 from thalweg.options import Feedback, Production
 from thalweg.plan.tree import Plan, TreePlan, parse_plan
+from thalweg.policies import Policies
 
 MINUTE = 60_000_000
 
@@ -279,7 +280,7 @@ def test_an_old_track_may_have_deleted_what_a_new_one_has() -> None:
     refs = query(FIGURE_1, static=2).streams
     narrow = replace(refs[0], window=RangeWindow(10), retention_us=10)
     built = replace(query(FIGURE_1, static=2), streams=(narrow, replace(refs[1], window=RangeWindow(100)), refs[2]))
-    joiner = open_joiner(built, pipeline("(A B) C"), migration="parallel_track", production="jit")
+    joiner = open_joiner(built, pipeline("(A B) C"), policies=Policies("parallel_track", "jit"))
     rows: Counter[int] = Counter()
     for time in range(0, 300, 2):
         for s, keys in ((0, {0: 1, 1: time % 3}), (1, {0: 1})):

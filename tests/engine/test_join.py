@@ -33,6 +33,7 @@ from thalweg.engine.memory import Memory
 from thalweg.engine.migration import Joiner, open_joiner
 from thalweg.options import Feedback, Migration, Production
 from thalweg.plan.tree import Join, Leaf, LinearPlan, Plan, Tree, TreePlan, state_nodes
+from thalweg.policies import Policies
 
 OPERATORS = {
     "<": lambda a, b: a < b,
@@ -263,7 +264,7 @@ def run(
             production=production,
         )
     else:
-        engine = open_joiner(setting.query, plan, migration=migration, memory_limit=memory_limit, production=production)
+        engine = open_joiner(setting.query, plan, policies=Policies(migration, production, memory_limit))
     answer: Counter[tuple[int, ...]] = Counter()
     position = 0
     changes = rng.choice([0.0, 0.1, 0.6])
@@ -322,7 +323,7 @@ def run_out_of_order(
     lateness = rng.choice([0, 5, 200])
     arriving = sorted(setting.tuples, key=lambda e: e.time + rng.uniform(0, lateness))
     plan = random_plan(rng, len(setting.query.streams))
-    engine = open_joiner(setting.query, plan, migration=migration, production=random_production(rng))
+    engine = open_joiner(setting.query, plan, policies=Policies(migration, random_production(rng)))
     answer: Counter[tuple[int, ...]] = Counter()
     position = 0
     while position < len(arriving):

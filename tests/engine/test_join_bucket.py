@@ -10,6 +10,7 @@ from thalweg.cql import Source, bind
 from thalweg.engine.batch import Batch
 from thalweg.engine.bucket import open_bucket
 from thalweg.plan.tree import parse_plan
+from thalweg.policies import Policies
 
 SCHEMA = pa.schema({"ts": pa.int64(), "k": pa.int64(), "id": pa.int64()})
 (QUERY,) = bind(
@@ -35,7 +36,7 @@ def test_the_plan_may_change_within_a_batch(monkeypatch: pytest.MonkeyPatch, mig
     monkeypatch.setattr("thalweg.engine.join_bucket._STRETCH", 7)
     answers = []
     for is_changing in (False, True):
-        bucket = open_bucket(QUERY, PLANS[0], migration=migration)  # type: ignore[arg-type]
+        bucket = open_bucket(QUERY, PLANS[0], policies=Policies(migration))  # type: ignore[arg-type]
         called: list[int] = []
 
         def change(bucket: object = bucket, called: list[int] = called) -> None:

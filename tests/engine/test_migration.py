@@ -15,6 +15,7 @@ from thalweg.cql.query import AttributeClass
 from thalweg.engine.join import Completion, JoinEngine
 from thalweg.engine.migration import open_joiner
 from thalweg.options import Migration
+from thalweg.policies import Policies
 
 PLANS = ["((R S) T) U", "((S T) R) U", "((U T) S) R", "(R U) (S T)", "((T U) R) S"]
 CORRECT: tuple[Migration, ...] = ("jisc", "moving_state", "parallel_track", "parallel_track_printed")
@@ -27,7 +28,7 @@ def migrated(migration: Migration | Completion, seed: int, changes: int = 3) -> 
     if migration == "jisc_printed":  # no policy that a user could choose
         changing = Feeder(query, JoinEngine(query, pipeline(PLANS[0]), completion=migration))
     else:
-        changing = Feeder(query, open_joiner(query, pipeline(PLANS[0]), migration=migration))
+        changing = Feeder(query, open_joiner(query, pipeline(PLANS[0]), policies=Policies(migration)))
     steady = Feeder(query, JoinEngine(query, pipeline(PLANS[0])))
     start = 0
     for _ in range(changes):
@@ -81,7 +82,7 @@ def test_moving_state_leaves_nothing_to_complete(new: str) -> None:
     """After the change, states hold what they would if the new plan had run from the start."""
     query = rstu(width=500)
     events = some_events(random.Random(4), 3000, 150)
-    moved = Feeder(query, open_joiner(query, pipeline(PLANS[0]), migration="moving_state"))
+    moved = Feeder(query, open_joiner(query, pipeline(PLANS[0]), policies=Policies("moving_state")))
     always = Feeder(query, JoinEngine(query, pipeline(new)))
     for feeder in (moved, always):
         feeder.feed(events)
@@ -102,7 +103,7 @@ def test_moving_state_fills_states_whose_key_spans_streams() -> None:
     answers = []
     for migration in ("jisc", "moving_state"):
         rng.seed(5)
-        joiner = open_joiner(query, plans[0], migration=migration)
+        joiner = open_joiner(query, plans[0], policies=Policies(migration))
         found: Counter[tuple[int, ...]] = Counter()
         for part in range(4):
             batch = [np.zeros((30, width), np.int64) for width in (3, 3, 4)]
@@ -124,7 +125,7 @@ def test_moving_state_fills_states_whose_key_spans_streams() -> None:
 @pytest.mark.parametrize("rows", [None, 20], ids=["RANGE", "ROWS"])
 def test_old_plans_end_when_their_old_tuples_have_left(migration: Migration, rows: int | None) -> None:
     query = rstu(width=100, rows=rows)
-    feeder = Feeder(query, open_joiner(query, pipeline(PLANS[0]), migration=migration))
+    feeder = Feeder(query, open_joiner(query, pipeline(PLANS[0]), policies=Policies(migration)))
     rng = random.Random(6)
 
     def windows() -> int:
@@ -157,7 +158,7 @@ def test_a_death_is_reported_once(migration: Migration) -> None:
     parts = [some_events(rng, 50, 12, start=start) for start in range(0, 600, 50)]
     reports = []
     for policy in ("jisc", migration):
-        feeder = Feeder(query, open_joiner(query, pipeline(PLANS[0]), migration=policy))
+        feeder = Feeder(query, open_joiner(query, pipeline(PLANS[0]), policies=Policies(policy)))
         died: Counter[tuple[int, ...]] = Counter()
         for i, part in enumerate(parts):
             feeder.feed(part)
@@ -181,7 +182,7 @@ def test_loaded_windows_join_what_comes(migration: Migration) -> None:
     before = whole.results.copy()
     whole.feed(events[200:])
 
-    restarted = Feeder(query, open_joiner(query, pipeline(PLANS[0]), migration=migration))
+    restarted = Feeder(query, open_joiner(query, pipeline(PLANS[0]), policies=Policies(migration)))
     restarted.joiner.load(words(query, events[:200]), 199)
     restarted.skip(events[:200])
     restarted.feed(events[200:300])

@@ -123,10 +123,10 @@ def test_claims_follow_from_the_rows(document: Document) -> None:
 def test_a_wrong_answer_stops_the_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = driving.open_joiner
 
-    def forgetful(query, plan, rank, migration, **others):
-        if migration == MOVING_STATE:
-            return JoinEngine(query, plan, rank, completion="jisc_printed", **others)
-        return honest(query, plan, rank, migration, **others)
+    def forgetful(query, plan, rank, policies):
+        if policies.migration == MOVING_STATE:
+            return JoinEngine(query, plan, rank, completion="jisc_printed")
+        return honest(query, plan, rank, policies)
 
     monkeypatch.setattr(driving, "open_joiner", forgetful)
     with pytest.raises(ThalwegError, match="jisc and moving_state answer differently"):

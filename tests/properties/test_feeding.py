@@ -23,16 +23,17 @@ from tests.properties.conformity import production_of, tight_memory
 from tests.properties.predicates import EdgeKind
 from tests.properties.settings import randomized
 from tests.properties.strategies import ALL_WINDOWS, Profile, cases
-from thalweg.arrivals import Arrivals, arrivals
 from thalweg.cql import Source, bind
 from thalweg.cql.query import Query
+from thalweg.driver.planning import plan_for
 from thalweg.engine.batch import Batch
-from thalweg.engine.bucket import Bucket, open_bucket
+from thalweg.engine.bucket import AnyBucket, open_bucket
 from thalweg.engine.image import mark_dirty, read_image, write_image
 from thalweg.engine.time_bounds import NEVER
 from thalweg.plan import Statistics
 from thalweg.plan.difference import AnyPlan
-from thalweg.planning import plan_for
+from thalweg.policies import Policies
+from thalweg.replayer.arrivals import Arrivals, arrivals
 
 EDGES: tuple[EdgeKind, ...] = ("key", "key", "key", "composite", "theta", "time")
 JOINS = Profile(
@@ -112,16 +113,10 @@ class Host:
         self._buckets = [self._open()]
         self.bucket = self._buckets[0]
 
-    def _open(self) -> Bucket:
+    def _open(self) -> AnyBucket:
         plan = some_plan(self._query, self._case, self._rng)
         case = self._case
-        return open_bucket(
-            self._query,
-            plan,
-            migration=case.migration,
-            memory_limit=case.memory_limit,
-            production=production_of(case),
-        )
+        return open_bucket(self._query, plan, policies=Policies(case.migration, production_of(case), case.memory_limit))
 
     def hand_over(self, stamp: str) -> None:
         if self._rng.random() < self._often:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import inf, nan
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import pytest
 
@@ -22,6 +22,7 @@ from thalweg.engine import join_bucket
 from thalweg.engine.join import JoinEngine
 from thalweg.plan.program import Rank
 from thalweg.plan.tree import Plan
+from thalweg.policies import Policies
 
 Production: TypeAlias = str | tuple[tuple[str, int], ...]
 
@@ -113,9 +114,9 @@ def test_the_printed_procedure_loses_them(monkeypatch: pytest.MonkeyPatch) -> No
         check(replace(JISC_LOSS, states="all"))
 
 
-def printed(query: Query, plan: Plan, rank: Rank, migration: str, **others: Any) -> JoinEngine:
-    assert migration == "jisc"
-    return JoinEngine(query, plan, rank, completion="jisc_printed", **others)
+def printed(query: Query, plan: Plan, rank: Rank, policies: Policies, *, timed: bool) -> JoinEngine:
+    assert policies.migration == "jisc"
+    return JoinEngine(query, plan, rank, completion="jisc_printed", timed=timed)
 
 
 def test_the_lost_results_are_expected() -> None:

@@ -23,11 +23,12 @@ from tests.properties.settings import randomized
 from tests.properties.strategies import cases
 from tests.properties.test_feeding import AGGREGATES, DIFFERENCES, JOINS
 from tests.spark.simulated import SimulatedQuery, simulated_spec
-from thalweg.arrivals import arrivals
 from thalweg.arrow_input import as_table
 from thalweg.cql import Source, bind
 from thalweg.plan.partitioning import choose_partitioning
 from thalweg.plan.tree import format_tree, left_deep
+from thalweg.policies import Policies
+from thalweg.replayer.arrivals import arrivals
 
 
 @randomized(share=60)
@@ -86,12 +87,8 @@ def check(case: Case, rng: random.Random) -> None:
         partitioning,
         lateness,
         case.plan,
-        case.states,
-        case.migration,
-        relations,
-        adaptive,
-        case.memory_limit,
-        production_of(case),
+        Policies(case.migration, production_of(case), case.memory_limit, case.states, adaptive),
+        relations=relations,
     )
     answers = [query.schema.empty_table()]
     with tempfile.TemporaryDirectory() as directory, tight_memory(case), pytest.MonkeyPatch.context() as patch:

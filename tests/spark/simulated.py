@@ -23,8 +23,8 @@ from thalweg.engine.expressions import Expressions, physical_names
 from thalweg.engine.interner import comparable
 from thalweg.engine.observations import Work
 from thalweg.engine.time_bounds import NEVER
-from thalweg.options import Adaptivity, Feedback, Migration, Production, States
 from thalweg.plan.partitioning import Coordinate, Partitioning
+from thalweg.policies import DEFAULT_POLICIES, Policies
 from thalweg.spark.carriage import Kept, carriage, narrowed
 from thalweg.spark.chunks import _PIECES
 from thalweg.spark.commands import Sent
@@ -222,13 +222,10 @@ def simulated_spec(
     query: Query,
     partitioning: Partitioning,
     lateness: Sequence[int | None],
-    plan: str | None,
-    states: States,
-    migration: Migration = "jisc",
+    plan: str | None = None,
+    policies: Policies = DEFAULT_POLICIES,
+    *,
     relations: Mapping[int, pa.Table] | None = None,
-    adaptive: Adaptivity | None = None,
-    memory_limit: int | None = None,
-    production: Production | Feedback = "push",
     keep: Mapping[str, Kept] | None = None,
 ) -> Spec:
     carried = carriage(query, keep)
@@ -245,11 +242,7 @@ def simulated_spec(
         relations=Shared(collected) if collected else None,
         idle_timeout=None,
         plan=plan,
-        states=states,
-        migration=migration,
-        adaptive=adaptive,
-        memory_limit=memory_limit,
-        production=production,
+        policies=policies,
         late_directory=None,
         described=described,
     )

@@ -78,7 +78,7 @@ def start(reads: list[str], window: str, kept: Kept, rng: random.Random, directo
     text = f"SELECT {selected}, b.p AS other FROM a [{window}], b [{window}] WHERE a.k = b.k"  # noqa: S608 - ours
     query = bind(text, CATALOG)[0]
     partitioning = choose_partitioning(query, 1)
-    spec = simulated_spec(query, partitioning, [0, 0], None, "auto", keep={"a": kept})
+    spec = simulated_spec(query, partitioning, [0, 0], keep={"a": kept})
     return SimulatedQuery(spec, partitioning, rng, directory, troubled=0.2)
 
 

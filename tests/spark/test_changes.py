@@ -79,7 +79,7 @@ class Asked:
 def start(asked: Asked, rng: random.Random, directory: Path, buckets: int = 1) -> SimulatedQuery:
     query = bind(asked.cql(), CATALOG)[0]
     partitioning = choose_partitioning(query, buckets)
-    spec = simulated_spec(query, partitioning, [LATENESS] * len(query.streams), None, "auto")
+    spec = simulated_spec(query, partitioning, [LATENESS] * len(query.streams))
     if not asked.counts_rows:  # Spark applies the conditions, below the operator
         bare = tuple(replace(ref, selection=None) for ref in spec.query.streams)
         selections = tuple(ref.selection for ref in query.streams)

@@ -27,7 +27,7 @@ def rows(keys: list[int], time: int, first: int) -> tuple[pa.Table, list[int | N
 def start(cql: str, directory: Path, troubled: float) -> SimulatedQuery:
     query = bind(cql, {"A": Source(SCHEMA, "ts"), "B": Source(SCHEMA, "ts")})[0]
     partitioning = choose_partitioning(query, 1)
-    spec = simulated_spec(query, partitioning, [0, 0], None, "auto")
+    spec = simulated_spec(query, partitioning, [0, 0])
     return SimulatedQuery(spec, partitioning, random.Random(1), directory, troubled=troubled)
 
 

@@ -21,6 +21,7 @@ from thalweg.cql import Source, bind
 from thalweg.errors import OptionError
 from thalweg.options import Migration
 from thalweg.plan.partitioning import choose_partitioning
+from thalweg.policies import Policies
 from thalweg.spark.commands import Command, Sent, for_query, new_command, parse_command
 
 MIGRATIONS: tuple[Migration, ...] = ("jisc", "moving_state", "parallel_track", "cacq", "stairs", "stairs_jisc")
@@ -169,7 +170,7 @@ class Running:
         (query,) = bind(cql, {name: Source(schema, "ts") for name in STREAMS})
         self._schema = schema
         partitioning = choose_partitioning(query, buckets)
-        spec = simulated_spec(query, partitioning, [0] * len(query.streams), None, "auto", migration)
+        spec = simulated_spec(query, partitioning, [0] * len(query.streams), None, Policies(migration))
         self.query = SimulatedQuery(spec, partitioning, random.Random(0), directory, troubled=0.3)
         self._streams = len(query.streams)
 

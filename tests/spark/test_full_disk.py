@@ -17,6 +17,7 @@ from tests.spark.test_phases import SCHEMA, batch
 from thalweg.cql import Source, bind
 from thalweg.engine.snapshot import Restoration
 from thalweg.plan.partitioning import choose_partitioning
+from thalweg.policies import Policies
 from thalweg.spark import image_directory as images
 from thalweg.spark.packing import unblob
 from thalweg.spark.resident import Arriving, Outcome, Resident, Spec, attend
@@ -34,7 +35,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 def spec() -> Spec:
     text = "SELECT a.k, b.ts AS t FROM a, b, c WHERE a.k = b.k AND b.k = c.k WINDOW RANGE 8 MICROSECONDS"
     query = bind(text, dict.fromkeys("abc", Source(SCHEMA, "ts")))[0]
-    return simulated_spec(query, choose_partitioning(query, 1), [0, 0, 0], "(a b) c", "all")
+    return simulated_spec(query, choose_partitioning(query, 1), [0, 0, 0], "(a b) c", Policies(states="all"))
 
 
 def batches() -> list[Arriving]:

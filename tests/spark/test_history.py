@@ -12,6 +12,7 @@ from tests.spark.simulated import DictLog, simulated_spec
 from tests.spark.test_phases import KEYS, SCHEMA, batch
 from thalweg.cql import Source, bind
 from thalweg.plan.partitioning import choose_partitioning
+from thalweg.policies import Policies
 from thalweg.spark.resident import attend
 
 
@@ -23,7 +24,7 @@ def test_the_way_of_a_state_is_remembered(is_kept: bool, tmp_path: Path) -> None
     """
     text = "SELECT a.k FROM a, b, c WHERE a.k = b.k AND b.k = c.k WINDOW RANGE 10 MICROSECONDS"
     query = bind(text, dict.fromkeys("abc", Source(SCHEMA, "ts")))[0]
-    spec = simulated_spec(query, choose_partitioning(query, 1), [0, 0, 0], "(a b) c", "all")
+    spec = simulated_spec(query, choose_partitioning(query, 1), [0, 0, 0], "(a b) c", Policies(states="all"))
     change = {"command": "plan", "plan": "(b c) a", "states": "all"}
     record, log, histories = None, DictLog(), []
     for arriving in [batch(0, "abc"), batch(1, "a", change), *(batch(n, "abc") for n in range(2, 40))]:

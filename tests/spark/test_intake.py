@@ -41,7 +41,7 @@ def test_totals_are_exact_over_copies_retries_and_restarts(tmp_path: Path, bucke
     (query,) = bind(CHAIN, {name: Source(SCHEMA, "ts") for name in STREAMS})
     partitioning = choose_partitioning(query, buckets)
     assert [partitioning.copies(s) > 1 for s in range(3)] == ([True, False, True] if buckets > 1 else [False] * 3)
-    spec = simulated_spec(query, partitioning, [0] * 3, None, "auto")
+    spec = simulated_spec(query, partitioning, [0] * 3)
     want: dict[str, Counter[str]] = {name: Counter() for name in ("rows", "late", "bad")}
     running, watermark = SimulatedQuery(spec, partitioning, rng, tmp_path / "0", troubled=0.4), NEVER
     for batch in range(12):
@@ -70,7 +70,7 @@ def test_many_late_rows_are_told_in_the_log_with_the_likely_causes(
     monkeypatch.setattr(images, "_told", set())
     (query,) = bind("SELECT a.x FROM a [RANGE 5 SECONDS]", {"a": Source(SCHEMA, "ts")})
     partitioning = choose_partitioning(query, 1)
-    spec = simulated_spec(query, partitioning, [0], None, "auto")
+    spec = simulated_spec(query, partitioning, [0])
     running, rng = SimulatedQuery(spec, partitioning, random.Random(0), tmp_path), random.Random(0)
 
     def told(*seconds: int) -> list[str]:

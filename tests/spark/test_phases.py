@@ -11,6 +11,7 @@ import pyarrow as pa
 from tests.spark.simulated import DictLog, simulated_spec
 from thalweg.cql import Source, bind
 from thalweg.plan.partitioning import choose_partitioning
+from thalweg.policies import Policies
 from thalweg.spark.commands import Sent
 from thalweg.spark.packing import blob
 from thalweg.spark.resident import Arriving, attend
@@ -31,7 +32,7 @@ def test_completing_is_a_phase_of_its_own(tmp_path: Path) -> None:
     """The batch behind a change of plan completes the keys that it asks for; those before and after complete none."""
     text = "SELECT a.k FROM a, b, c WHERE a.k = b.k AND b.k = c.k WINDOW RANGE 1 HOUR"
     query = bind(text, dict.fromkeys("abc", Source(SCHEMA, "ts")))[0]
-    spec = simulated_spec(query, choose_partitioning(query, 1), [0, 0, 0], "(a b) c", "all")
+    spec = simulated_spec(query, choose_partitioning(query, 1), [0, 0, 0], "(a b) c", Policies(states="all"))
     change = {"command": "plan", "plan": "(b c) a", "states": "all"}
     batches = [batch(0, "abc"), batch(1, "a", change), batch(2, "a")]
     record, log, completing = None, DictLog(), []

@@ -12,6 +12,7 @@ from tests.spark.simulated import SimulatedQuery, simulated_spec
 from thalweg.cql import Source, bind
 from thalweg.options import Production
 from thalweg.plan.partitioning import choose_partitioning
+from thalweg.policies import Policies
 
 CQL = "SELECT a.x, a.y FROM a, b, c WHERE a.x = b.x AND a.y = c.y WINDOW RANGE 5 MINUTES"
 SCHEMA = pa.schema({"ts": pa.int64(), "x": pa.int64(), "y": pa.int64()})
@@ -28,7 +29,7 @@ def test_the_option_reaches_the_buckets(production: Production, stored: int, tmp
     """Before c arrives, nobody needs what a and b make together."""
     (query,) = bind(CQL, {name: Source(SCHEMA, "ts") for name in TABLE_I})
     partitioning = choose_partitioning(query, 1)
-    spec = simulated_spec(query, partitioning, [0, 0, 0], "(a b) c", "all", production=production)
+    spec = simulated_spec(query, partitioning, [0, 0, 0], "(a b) c", Policies(production=production, states="all"))
     running = SimulatedQuery(spec, partitioning, random.Random(1), tmp_path)
     (bucket,) = running.buckets
     running.batch([rows("a"), rows("b"), None])

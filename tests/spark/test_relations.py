@@ -35,7 +35,7 @@ def test_an_engine_that_is_built_anew_for_every_batch_has_the_relation(cql: str,
     static = next(s for s, ref in enumerate(query.streams) if ref.is_static)
     moving = 1 - static
     lateness = [None if s == static else 0 for s in range(2)]
-    spec = simulated_spec(query, choose_partitioning(query, 1), lateness, None, "auto", relations={static: NAMES})
+    spec = simulated_spec(query, choose_partitioning(query, 1), lateness, relations={static: NAMES})
     record, log, got = None, DictLog(), []
     for batch, k in enumerate([1, 2, 1]):
         table = pa.table({"ts": pa.array([10 * batch], pa.timestamp("us")), "k": [k]})

@@ -12,6 +12,7 @@ from thalweg.cql import Source, bind
 from thalweg.engine.savings import Savings
 from thalweg.options import Production
 from thalweg.plan.partitioning import choose_partitioning
+from thalweg.policies import Policies
 from thalweg.spark.packing import blob
 from thalweg.spark.resident import Arriving, Spec, attend
 
@@ -36,7 +37,7 @@ def spec(production: Production) -> Spec:
     text = "SELECT a.x FROM a, b, c WHERE a.x = b.x AND a.y = c.y WINDOW RANGE 1 HOUR"
     query = bind(text, CATALOG)[0]
     partitioning = choose_partitioning(query, 1)
-    return simulated_spec(query, partitioning, [0, 0, 0], "(a b) c", "all", production=production)
+    return simulated_spec(query, partitioning, [0, 0, 0], "(a b) c", Policies(production=production, states="all"))
 
 
 def batch(number: int, stream: int, values: tuple[int, ...]) -> Arriving:

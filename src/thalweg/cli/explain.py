@@ -99,12 +99,12 @@ def explain(
     schemas = {name: parse_schema(name, text) for name, text in described.items()}
     with failures(debug=debug) as report:
         from thalweg.cql import bind
+        from thalweg.driver.planning import plan_for
         from thalweg.explainer import basis_of, statistics_of
         from thalweg.options import Feedback
         from thalweg.plan.explain import explain_json
         from thalweg.plan.explain_text import lay_out
         from thalweg.plan.partitioning import choose_partitioning
-        from thalweg.planning import plan_for
         from thalweg.replayer import open_tables
         from thalweg.spark.division import carried_facts, divide
 

@@ -224,6 +224,14 @@ class Query:
         return tuple(stream.alias for stream in self.streams)
 
     @property
+    def may_hold_forever(self) -> bool:
+        """Whether a tuple can stay in one of the windows for ever."""
+        return any(
+            ref.window.width_us is None if isinstance(ref.window, RangeWindow) else bool(ref.window.partition_by)
+            for ref in self.streams
+        )
+
+    @property
     def schema(self) -> pa.Schema:
         """The schema of the output."""
         return pa.schema([pa.field(p.name, p.type) for p in self.select])

@@ -21,14 +21,15 @@ from thalweg.engine.observations import Counts, Glimpse, StoreSize, Work
 from thalweg.engine.payload import Rows
 from thalweg.engine.savings import Savings
 from thalweg.errors import PlanError
-from thalweg.options import Feedback, Migration, Production
 from thalweg.plan.difference import AnyPlan, DifferencePlan
 from thalweg.plan.program import Rank
+from thalweg.policies import DEFAULT_POLICIES, Policies
 
 
-class Bucket(Protocol):
-    """Calls, over and over: :meth:`offer` rows, :meth:`advance` through them, :meth:`settle` time.
+class AnyBucket(Protocol):
+    """What every bucket does, be it one of a join or of a set difference.
 
+    Calls, over and over: :meth:`offer` rows, :meth:`advance` through them, :meth:`settle` time.
     :meth:`advance` may go in as many parts as one likes; :meth:`transition` is possible between
     any two calls.
     """
@@ -42,25 +43,8 @@ class Bucket(Protocol):
         be older). Without one, the rows of all calls come in total order.
         """
 
-    @property
-    def can_load(self) -> bool:
-        """Whether windows are all that has to be remembered.
-
-        Not where results have yet to leave, in ROWS windows, and in set differences: such a bucket has to take its rows
-        again as if they were new.
-        """
-
-    def load(self, batches: Sequence[Sequence[Batch]], watermark: int) -> None:
-        """Fill the windows of a new bucket that ``can_load`` with rows whose results were emitted before.
-
-        ``batches`` are those of each stream. No row before ``watermark`` follows.
-        """
-
-    def advance(self, limit: int | None = None, between: Callable[[], None] | None = None) -> Iterator[pa.Table]:
-        """Process up to ``limit`` of the offered rows; yields what can be emitted at once.
-
-        ``between`` is called from time to time on the way, and may change the plan.
-        """
+    def advance(self, limit: int | None = None) -> Iterator[pa.Table]:
+        """Process up to ``limit`` of the offered rows; yields what can be emitted at once."""
 
     def settle(self, watermark: int) -> Iterator[pa.Table]:
         """Time has passed ``watermark``: yields what could only be said now, and forgets what is over."""
@@ -68,7 +52,7 @@ class Bucket(Protocol):
     def close(self) -> Iterator[pa.Table]:
         """The input has ended: time runs out for everything that time can end."""
 
-    def transition(self, plan: AnyPlan, rank: Rank | None = None) -> None:
+    def transition(self, plan: AnyPlan) -> None:
         """Run under another plan from the next row on; the answer stays what it is."""
 
     def rows(self, stream: int) -> Int64s:
@@ -81,20 +65,44 @@ class Bucket(Protocol):
     def work(self) -> Work:
         """Work done so far."""
 
+
+class Bucket(AnyBucket, Protocol):
+    """A bucket of a join: its plan matters, so it also tells what a plan is chosen by."""
+
+    @property
+    def can_load(self) -> bool:
+        """Whether windows are all that has to be remembered.
+
+        Not where results have yet to leave, and in ROWS windows: such a bucket has to take its rows again as if they
+        were new.
+        """
+
+    def load(self, batches: Sequence[Sequence[Batch]], watermark: int) -> None:
+        """Fill the windows of a new bucket that ``can_load`` with rows whose results were emitted before.
+
+        ``batches`` are those of each stream. No row before ``watermark`` follows.
+        """
+
+    def advance(self, limit: int | None = None, between: Callable[[], None] | None = None) -> Iterator[pa.Table]:
+        """As of every bucket; ``between`` is called from time to time on the way, and may change the plan."""
+
+    def transition(self, plan: AnyPlan, rank: Rank | None = None) -> None:
+        """As of every bucket; ``rank`` is the order of probes where the plan leaves it open."""
+
     @property
     def counts(self) -> Counts:
-        """The part of it that the cost model prices, for those who ask after every batch."""
+        """The part of the work that the cost model prices, for those who ask after every batch."""
 
     @property
     def seconds(self) -> float:
-        """How long kernels have joined so far, in this process; 0 where nothing is ever completed."""
+        """How long kernels have joined so far, in this process."""
 
     @property
     def savings(self) -> Savings | None:
         """What feedback saved so far; None if joins give none here."""
 
     def glimpse(self, most: int) -> Glimpse:
-        """A look at up to so many tuples of every window; at none where no plan could depend on them."""
+        """A look at up to so many tuples of every window."""
 
 
 def open_bucket(
@@ -102,13 +110,11 @@ def open_bucket(
     plan: AnyPlan | None,
     rank: Rank | None = None,
     payloads: Sequence[Rows] | None = None,
-    migration: Migration = "jisc",
-    memory_limit: int | None = None,
-    production: Production | Feedback = "push",
-) -> Bucket:
+    policies: Policies = DEFAULT_POLICIES,
+) -> AnyBucket:
     """A bucket for a query (a set difference needs no plan); ``payloads`` if the rows to come are all there already."""
     if query.kind == "difference":
         return DifferenceBucket(query, plan, payloads)
     if plan is None or isinstance(plan, DifferencePlan):
         raise PlanError(f"query '{query.name}' is a join and needs the plan of one")
-    return JoinBucket(query, plan, rank, payloads, migration, memory_limit, production)
+    return JoinBucket(query, plan, rank, payloads, policies)

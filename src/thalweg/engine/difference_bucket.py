@@ -6,7 +6,7 @@ late must still block, so tuples wait until the watermark has passed them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -22,23 +22,19 @@ from thalweg.engine.image import ImageTag
 from thalweg.engine.interner import Interner
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.kernels.difference import Arrivals
-from thalweg.engine.observations import Counts, Glimpse, StoreSize, Work
+from thalweg.engine.observations import StoreSize, Work
 from thalweg.engine.payload import Payload, Rows
 from thalweg.engine.results import Outputs, engine_columns, payload_columns
-from thalweg.engine.time_bounds import NEVER
 from thalweg.errors import PlanError
 from thalweg.plan.difference import AnyPlan, DifferencePlan, as_written
-from thalweg.plan.program import Rank
 
 _TIME, _ROW, _KEY, _PASSES, _HAS_KEY, _PARTITION, _WORDS = range(7)
 
 
 class DifferenceBucket:
-    """See :class:`thalweg.engine.bucket.Bucket` for the order of calls."""
+    """See :class:`thalweg.engine.bucket.AnyBucket` for the order of calls."""
 
     __image__: ClassVar = ("plan", "_payloads", "_keys", "_inputs", "_waiting", "_difference", "_tuples", "_results")
-
-    can_load = False  # what is blocked depends on the order of rows
 
     def __init__(self, query: Query, plan: AnyPlan | None = None, payloads: Sequence[Rows] | None = None) -> None:
         expressions = Expressions(physical_names(query) | engine_columns(query))
@@ -63,14 +59,7 @@ class DifferenceBucket:
                 self._waiting.add(stream, self._inputs[stream].words(batch, rows))
                 self._tuples += len(rows)
 
-    def load(self, batches: Sequence[Sequence[Batch]], watermark: int) -> None:  # noqa: ARG002 - as others have it
-        raise PlanError(f"query '{self._query.name}' is a set difference, whose rows cannot be loaded")
-
-    def advance(
-        self,
-        limit: int | None = None,  # noqa: ARG002 - everything waits for time
-        between: Callable[[], None] | None = None,  # noqa: ARG002 - there is but one plan
-    ) -> Iterator[pa.Table]:
+    def advance(self, limit: int | None = None) -> Iterator[pa.Table]:  # noqa: ARG002 - everything waits for time
         yield from ()
 
     def settle(self, watermark: int) -> Iterator[pa.Table]:
@@ -97,7 +86,7 @@ class DifferenceBucket:
     def close(self) -> Iterator[pa.Table]:
         yield from self.settle(END_OF_INPUT)
 
-    def transition(self, plan: AnyPlan, rank: Rank | None = None) -> None:  # noqa: ARG002 - nothing is probed
+    def transition(self, plan: AnyPlan) -> None:
         """Take the streams away in another order; since no intermediate difference is kept, none is missing."""
         if not isinstance(plan, DifferencePlan):
             raise PlanError(f"query '{self._query.name}' is a set difference and needs the plan of one")
@@ -110,21 +99,6 @@ class DifferenceBucket:
     @property
     def work(self) -> Work:
         return Work(self._tuples, self._tuples, 0, 0, 0, self._results)
-
-    @property
-    def counts(self) -> Counts:
-        return self.work.counts
-
-    @property
-    def seconds(self) -> float:
-        return 0.0
-
-    @property
-    def savings(self) -> None:
-        return None
-
-    def glimpse(self, most: int) -> Glimpse:  # noqa: ARG002 - there is nothing to plan
-        return Glimpse(NEVER)
 
     def rows(self, stream: int) -> Int64s:
         return np.concatenate([self._difference.rows(stream), self._waiting.rows(stream, _ROW)])

@@ -34,10 +34,10 @@ from typing import TYPE_CHECKING, Any
 from thalweg.cql.query import Query
 from thalweg.engine.image_files import is_part, new_part
 from thalweg.engine.snapshot import Mismatch, Restoration, Snapshot
-from thalweg.options import Feedback, Migration, Production
+from thalweg.policies import DEFAULT_POLICIES, Policies
 
 if TYPE_CHECKING:
-    from thalweg.engine.bucket import Bucket
+    from thalweg.engine.bucket import AnyBucket
 
 FORMAT = 10
 """The version of everything in a directory; raised whenever a class changes what its ``__image__`` means."""
@@ -48,9 +48,9 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 class ImageTag:
     """What a bucket knows of its image: whose it is, and which one the bucket was last equal to."""
 
-    def __init__(self, query: Query, migration: Migration = "jisc", production: Production | Feedback = "push") -> None:
+    def __init__(self, query: Query, policies: Policies = DEFAULT_POLICIES) -> None:
         self._query = query
-        self._policies = (migration, production)
+        self._policies = (policies.migration, policies.production)  # the others change nothing that lasts
         self.name: str | None = None
 
     @cached_property
@@ -64,19 +64,19 @@ def mark_dirty(directory: Path) -> None:
     (directory / _STAMP).unlink(missing_ok=True)
 
 
-def live_in(directory: Path, bucket: Bucket) -> None:
+def live_in(directory: Path, bucket: AnyBucket) -> None:
     """Let a new bucket have its memory in files of the directory from the beginning. That is no image yet."""
     directory = directory.absolute()
     directory.mkdir(parents=True, exist_ok=True)
     Snapshot(directory, bucket)
 
 
-def write_image(directory: Path, bucket: Bucket, stamp: str) -> None:
+def write_image(directory: Path, bucket: AnyBucket, stamp: str) -> None:
     """Make the directory an image of the bucket, known by ``stamp``.
 
-    Everything that :meth:`Bucket.advance` yields must have been taken. The first time, the bucket's memory moves
+    Everything that :meth:`AnyBucket.advance` yields must have been taken. The first time, the bucket's memory moves
     into the directory, to be changed in place from then on; so :func:`mark_dirty` before every change. (Even
-    :meth:`Bucket.sizes` is one: it sweeps out what has expired. Ask for sizes before writing.)
+    :meth:`AnyBucket.sizes` is one: it sweeps out what has expired. Ask for sizes before writing.)
 
     OSError: there is no room, or no such place any more. Then there is no image, and what it would have taken up is
     free again once the bucket is gone. The bucket itself is unharmed.
@@ -89,7 +89,7 @@ def write_image(directory: Path, bucket: Bucket, stamp: str) -> None:
         raise
 
 
-def _write(directory: Path, bucket: Bucket, stamp: str) -> None:
+def _write(directory: Path, bucket: AnyBucket, stamp: str) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     snapshot = Snapshot(directory, bucket)
     part = new_part(directory)
@@ -112,7 +112,7 @@ def _write(directory: Path, bucket: Bucket, stamp: str) -> None:
     _clear(directory, {part.name, *snapshot.files})
 
 
-def read_image(directory: Path, bucket: Bucket, stamp: str) -> bool:
+def read_image(directory: Path, bucket: AnyBucket, stamp: str) -> bool:
     """Make the bucket what the directory is an image of; says whether it could.
 
     ``bucket`` may be new or have any past, under any plan, as long as it is one of the same query. If the directory is
@@ -141,7 +141,7 @@ def read_image(directory: Path, bucket: Bucket, stamp: str) -> bool:
     return True
 
 
-def _identity(bucket: Bucket, stamp: str) -> dict[str, Any]:
+def _identity(bucket: AnyBucket, stamp: str) -> dict[str, Any]:
     """What must be the same when an image is written and when it is read."""
     return {"format": FORMAT, "boot": _boot(), "query": bucket.image.query, "stamp": stamp}
 

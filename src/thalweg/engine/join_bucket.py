@@ -31,10 +31,10 @@ from thalweg.engine.results import Verdict, engine_columns, needs_times, payload
 from thalweg.engine.savings import Savings
 from thalweg.engine.time_bounds import FOREVER
 from thalweg.errors import PlanError
-from thalweg.options import Feedback, Migration, Production
 from thalweg.plan.difference import AnyPlan, DifferencePlan
 from thalweg.plan.program import Rank
 from thalweg.plan.tree import Plan
+from thalweg.policies import DEFAULT_POLICIES, Policies
 
 _STRETCH = 1 << 14
 """Rows of a batch after which the plan may change: enough to tell that another one is better, few enough to be soon."""
@@ -51,9 +51,7 @@ class JoinBucket:
         plan: Plan,
         rank: Rank | None = None,
         payloads: Sequence[Rows] | None = None,
-        migration: Migration = "jisc",
-        memory_limit: int | None = None,
-        production: Production | Feedback = "push",
+        policies: Policies = DEFAULT_POLICIES,
     ) -> None:
         expressions = Expressions(physical_names(query) | engine_columns(query))
         self._payloads: Sequence[Rows] = payloads or [
@@ -64,15 +62,12 @@ class JoinBucket:
         self._needs_order = any(isinstance(ref.window, RowsWindow) for ref in query.streams)
         self._waiting = Waiting([encoder.layout.offered for encoder in self._encoders])
         self._in_order = True
-        timed = needs_times(query)
-        self._engine = open_joiner(
-            query, plan, rank, migration, timed=timed, memory_limit=memory_limit, production=production
-        )
-        self._gives_feedback = Feedback.under(migration, production) is not None
+        self._engine = open_joiner(query, plan, rank, policies, timed=needs_times(query))
+        self._gives_feedback = policies.feedback is not None
         self._nothing = np.zeros((0, 2 + len(query.streams)), np.int64)
         self._verdict = Verdict(query, expressions)
         self._emitter: Emitter = emitter(query, expressions, self._payloads)
-        self.image = ImageTag(query, migration, production)
+        self.image = ImageTag(query, policies)
 
     def offer(self, batches: Sequence[Batch | None], watermark: int | None = None) -> None:
         words = self._words(batches)

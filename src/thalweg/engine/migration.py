@@ -34,9 +34,9 @@ from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.observations import Counts, Glimpse, StoreSize, Work
 from thalweg.engine.parallel_track import ParallelTrack, PrintedParallelTrack
 from thalweg.engine.savings import Savings
-from thalweg.options import Feedback, Migration, Production
 from thalweg.plan.program import Rank
 from thalweg.plan.tree import Plan
+from thalweg.policies import DEFAULT_POLICIES, Policies
 
 
 class Joiner(Protocol):
@@ -96,25 +96,18 @@ class Joiner(Protocol):
 
 
 def open_joiner(
-    query: Query,
-    plan: Plan,
-    rank: Rank | None = None,
-    migration: Migration = "jisc",
-    *,
-    timed: bool = True,
-    memory_limit: int | None = None,
-    production: Production | Feedback = "push",
+    query: Query, plan: Plan, rank: Rank | None = None, policies: Policies = DEFAULT_POLICIES, *, timed: bool = True
 ) -> Joiner:
-    """A joiner for a query that changes its plan by the given policy.
+    """A joiner for a query that changes its plan by its policies.
 
-    ``memory_limit`` is for ``jisc``; ``production`` is for all that keep to the programs of a plan, and for ``cacq``.
+    The memory limit is for ``jisc``; production is for all that keep to the programs of a plan, and for ``cacq``.
     """
+    migration, production = policies.migration, policies.production
     if migration == "parallel_track":
         return ParallelTrack(query, plan, rank, production)
     if migration == "parallel_track_printed":
         return PrintedParallelTrack(query, plan, rank, production)
     if migration == "cacq" or migration == "stairs" or migration == "stairs_jisc":
         return EddyEngine(query, plan, rank, policy=migration, timed=timed, production=production)
-    return JoinEngine(
-        query, plan, rank, timed=timed, completion=migration, memory_limit=memory_limit, production=production
-    )
+    limit = policies.memory_limit
+    return JoinEngine(query, plan, rank, timed=timed, completion=migration, memory_limit=limit, production=production)

@@ -21,6 +21,7 @@ from pyspark.sql.types import StructField, StructType
 
 from thalweg import cql as language
 from thalweg.cql.query import Query, StreamRef
+from thalweg.driver.planning import interval_option, plan_for
 from thalweg.engine.expressions import ColumnKey, plain_column
 from thalweg.engine.results import TIME
 from thalweg.errors import InputError, OptionError, QueryError
@@ -29,7 +30,7 @@ from thalweg.options import Options
 from thalweg.plan.explain import explain_text
 from thalweg.plan.partitioning import Coordinate, Partitioning, choose_partitioning
 from thalweg.plan.statistics import ASSUMED, Statistics
-from thalweg.planning import adaptivity, interval_option, plan_for
+from thalweg.policies import Policies
 from thalweg.spark import control, side_output, sql
 from thalweg.spark.analysis import spark_typing
 from thalweg.spark.answer import Answer, Prepared
@@ -372,11 +373,9 @@ class App:
             if options.idle_timeout is None
             else interval_option("idle_timeout", options.idle_timeout),
             plan=options.plan,
-            states=options.states,
-            migration=options.migration,
-            memory_limit=None if options.memory_bytes is None else options.memory_bytes // partitioning.buckets,
-            production=options.production,
-            adaptive=adaptivity(query, options, written=options.plan is not None),
+            policies=Policies.of(options, written=options.plan is not None, lasting=query.may_hold_forever).shared_by(
+                partitioning.buckets
+            ),
             late_directory=self._shared_directory() if options.late_rows == "table" else None,
             described=described,
             shown=tuple(self._shown(division, s, options) for s in range(len(query.streams))),

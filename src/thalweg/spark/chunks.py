@@ -29,7 +29,7 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.cql.query import Query, RangeWindow, StreamRef
-from thalweg.engine.bucket import Bucket
+from thalweg.engine.bucket import AnyBucket
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.time_bounds import NEVER
 from thalweg.errors import CheckpointError
@@ -211,7 +211,7 @@ class Chunks:
         for number in range(len(self._bundles.pop(place))):
             log.drop(batch, _key(home, number))
 
-    def tidy(self, bucket: Bucket, watermark: int, log: Log) -> None:
+    def tidy(self, bucket: AnyBucket, watermark: int, log: Log) -> None:
         """Drop the chunks whose rows have all left their windows, and merge batches."""
         held = self._held_rows(bucket)
         left = {}
@@ -228,7 +228,7 @@ class Chunks:
         while run := self._run(left):
             self._merge(run, bucket, watermark, log)
 
-    def _held_rows(self, bucket: Bucket) -> dict[int, Int64s]:
+    def _held_rows(self, bucket: AnyBucket) -> dict[int, Int64s]:
         """The numbers of the rows in those ROWS windows that have far fewer of them than the log."""
         logged = [0] * len(self._streams)
         for chunk in self._chunks:
@@ -279,7 +279,7 @@ class Chunks:
         """Bytes of the bundles that chunks are in."""
         return sum(piece.size for place in {chunk.place for chunk in chunks} for piece in self._bundles[place])
 
-    def _merge(self, run: Sequence[Sequence[Chunk]], bucket: Bucket, watermark: int, log: Log) -> None:
+    def _merge(self, run: Sequence[Sequence[Chunk]], bucket: AnyBucket, watermark: int, log: Log) -> None:
         last = run[-1][0]
         old = [chunk for batch in run for chunk in batch]
         places = dict.fromkeys(chunk.place for chunk in old)
@@ -314,7 +314,7 @@ class Chunks:
         self._chunks = [*rest[:start], *merged, *rest[start:]]
 
     def _rows_left(
-        self, chunks: Sequence[Chunk], tables: Sequence[pa.Table], bucket: Bucket, watermark: int
+        self, chunks: Sequence[Chunk], tables: Sequence[pa.Table], bucket: AnyBucket, watermark: int
     ) -> pa.Table:
         """The rows of chunks of one stream that have not left its window."""
         stream = chunks[0].stream

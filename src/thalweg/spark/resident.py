@@ -27,13 +27,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from thalweg.adapt.controller import Controller
-from thalweg.adapt.decision import plan_label
-from thalweg.adapt.history import History
-from thalweg.adapt.monitor import LOOK_ROWS, Monitor
 from thalweg.cql.query import Query
+from thalweg.driver.bucket_driver import BucketDriver
 from thalweg.engine.batch import Batch
-from thalweg.engine.bucket import Bucket, open_bucket
+from thalweg.engine.bucket import AnyBucket
 from thalweg.engine.image import live_in, mark_dirty, read_image, write_image
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.observations import Work
@@ -41,15 +38,11 @@ from thalweg.engine.sampling import SAMPLE_ROWS, sample
 from thalweg.engine.savings import Savings
 from thalweg.engine.time_bounds import FOREVER, NEVER
 from thalweg.errors import CheckpointError, ThalwegError
-from thalweg.options import Adaptivity, Feedback, Migration, Production, States
-from thalweg.plan.difference import AnyPlan, DifferencePlan, format_any
-from thalweg.plan.join_graph import JoinGraph
+from thalweg.plan.difference import AnyPlan, format_any
 from thalweg.plan.partitioning import Partitioning
-from thalweg.plan.plan_json import any_plan_from_json, plan_to_json
-from thalweg.plan.program import Rank
-from thalweg.plan.search import choose_plan, rank
+from thalweg.plan.plan_json import any_plan_from_json
 from thalweg.plan.statistics import Statistics
-from thalweg.planning import plan_for
+from thalweg.policies import DEFAULT_POLICIES, Policies
 from thalweg.spark.chunks import Chunk, Chunks, Log, packed_times, placed, plain, times_of
 from thalweg.spark.commands import Command, Sent, for_query, refusal
 from thalweg.spark.compatibility import Comparison, carried_on, check
@@ -81,13 +74,9 @@ class Spec:
         relations: the rows of the static relations, if there are any.
         idle_timeout: see :class:`Watermarks`.
         plan: the initial plan as text, if the user gave one.
-        states: which states to keep.
-        adaptive: by which settings the plan adapts; None: it does not.
         late_directory: where rows that were kept out are put; None: they are only counted.
         described: what a checkpoint remembers of the query.
-        migration: how the plan is changed.
-        memory_limit: bytes that windows and states of a bucket may take.
-        production: whether what nobody needs is produced.
+        policies: those of each bucket.
         shown: for each stream, the columns that come with its rows only to be shown if a row is kept out.
         selections: for each stream the conditions on it alone, where Spark computes them; (): nowhere.
 
@@ -100,13 +89,9 @@ class Spec:
     relations: Relations | None
     idle_timeout: int | None
     plan: str | None
-    states: States
-    adaptive: Adaptivity | None
     late_directory: Path | None
     described: Description
-    migration: Migration = "jisc"
-    memory_limit: int | None = None
-    production: Production | Feedback = "push"
+    policies: Policies = DEFAULT_POLICIES
     shown: tuple[tuple[str, ...], ...] = ()
     selections: tuple[exp.Expression | None, ...] = ()
 
@@ -150,12 +135,7 @@ class Resident:
         self._described = spec.described
         self._number = number
         self._batch = 0
-        self._plan: AnyPlan | None = None
-        self._lasting_plan: AnyPlan | None = None
-        self._is_held = False
-        self._bucket: Bucket | None = None
-        self._controller: Controller | None = None
-        self._history = History(spec.query.aliases)
+        self._driver = BucketDriver(spec.query, spec.policies)
         self._chunks = Chunks(spec.query)
         self._marks = Watermarks(spec.lateness, spec.idle_timeout)
         self._intake = Intake.of(len(spec.lateness))
@@ -177,18 +157,17 @@ class Resident:
         started = time.perf_counter()
         resident = Resident(spec, number)
         compared = resident._recall(record)
-        resident._plan = resident._lasting_plan
         if compared.rewrites:
             resident._carry_over(compared, log)
-        resident._open()
+        resident._driver.reopen()
         if directory is not None:
             try:
                 live_in(directory, resident.bucket)
             except OSError as error:
                 _tell(spec, error)
         resident._refill(log)
-        resident._plan_anew()
-        resident._work, resident._savings = resident.bucket.work, resident.bucket.savings or Savings()
+        resident._driver.plan_anew()
+        resident._work, resident._savings = resident.bucket.work, resident._driver.savings or Savings()
         resident._rebuilds = 1
         resident._seconds["rebuild"] = time.perf_counter() - started
         return resident
@@ -215,9 +194,9 @@ class Resident:
             return
         # Which rows a ROWS window had is known to an engine that runs the query as it was.
         before = Resident(replace(self.spec, query=change.before_it_grew()), self._number)
-        before._plan, before._marks = self._plan, self._marks
+        before._driver.plan, before._marks = self._driver.plan, self._marks
         before._chunks.restore(self._chunks.to_json())
-        before._open()
+        before._driver.reopen()
         before._refill(log)
         held = Held({stream: before.bucket.rows(stream) for stream in change.counted})
         self._chunks.rewrite(sorted(compared.places), held, log)
@@ -231,17 +210,13 @@ class Resident:
         resident = Resident(spec, number)
         if resident._recall(record).rewrites:
             return None
-        resident._plan = resident._lasting_plan
-        if kept is None:
-            resident._open()
-        else:
-            resident._bucket = kept._bucket
+        resident._driver.reopen(None if kept is None else kept.bucket)
         notes = _read_notes(directory)
         if notes is None or not read_image(directory, resident.bucket, resident._stamp):
             return None
-        resident._recall_notes(notes)
+        resident._driver.recall_notes(notes)
         resident._work = resident.bucket.work
-        resident._savings = resident.bucket.savings or Savings()
+        resident._savings = resident._driver.savings or Savings()
         return resident
 
     @property
@@ -258,7 +233,7 @@ class Resident:
         """Let another process go on from here. OSError: it cannot."""
         self.bucket.image.name = None
         directory.mkdir(parents=True, exist_ok=True)
-        (directory / _NOTES).write_text(self._notes())
+        (directory / _NOTES).write_text(json.dumps(self._driver.notes()))
         write_image(directory, self.bucket, self._stamp)
 
     def _recall(self, record: str) -> Comparison:
@@ -272,13 +247,12 @@ class Resident:
         compared = check(self.spec.query.name, known["query"], self.spec.described)
         self._described = carried_on(known["query"], self.spec.described, compared)
         self.token, self._batch, self._ended = known["token"], known["batch"], known["ended"]
-        self._lasting_plan = self._former_plan(known["plan"], known["query"], compared.places)
-        self._is_held = known["held"]
-        self._history.restore(known["history"])
+        self._driver.recall(self._former_plan(known["plan"], known["query"], compared.places), known)
         self._marks.restore(known["marks"], compared.places)
         self._intake = Intake.from_json(known["intake"], compared.places)
         self._refused = list(known["refused"])
         self._chunks.restore(known["chunks"])
+        self._driver.at(self._batch, self._marks.reached)
         return compared
 
     def _former_plan(
@@ -291,46 +265,16 @@ class Resident:
         kept = [[places[stream] for stream in node] for node in known["kept"]]
         return any_plan_from_json({**known, "kept": kept}, self.spec.query, aliases)
 
-    def _known_plan(self, known: Mapping[str, Any] | None) -> AnyPlan | None:
-        return None if known is None else any_plan_from_json(known, self.spec.query)
-
-    def _recall_notes(self, notes: Mapping[str, Any]) -> None:
-        """Know what the engine of the image had learned."""
-        spec = self.spec
-        self._plan = self._known_plan(notes["plan"])
-        self._history.restore(notes["history"])
-        plan = self._plan
-        if notes["controller"] is None or plan is None or isinstance(plan, DifferencePlan) or spec.adaptive is None:
-            return
-        self._controller = Controller.from_json(spec.query, plan, spec.states, spec.adaptive, notes["controller"])
-
-    def _plan_anew(self) -> None:
-        """Choose the plan for what the restored windows hold, unless someone commanded one, or it does not adapt."""
-        spec, plan = self.spec, self._plan
-        if spec.adaptive is None or plan is None or isinstance(plan, DifferencePlan):
-            return
-        statistics = Statistics.default(spec.query)
-        if not self._is_held:
-            statistics = Monitor.statistics_of(spec.query, self.bucket.glimpse(LOOK_ROWS))
-            graph = JoinGraph.of(spec.query)
-            plan = choose_plan(graph, statistics, spec.states)
-            self.bucket.transition(plan, rank(graph, statistics))
-            self._plan = plan
-            self._begin_period("chosen for the restored windows")
-        self._controller = Controller(
-            spec.query, plan, statistics, spec.states, spec.adaptive, chosen=not self._is_held, held=self._is_held
-        )
-        self._controller.begin_with(self.bucket)
-
     def _load(self, log: Log, relations: Mapping[int, pa.Table]) -> bool:
         """Put the rows of all chunks into the windows at once, if the bucket can do that."""
-        if not self.bucket.can_load:
+        join = self._driver.join
+        if join is None or not join.can_load:
             return False
         streams = range(len(self.spec.query.streams))
         parts: list[list[Batch]] = [[self._rows_of(s, relations[s])] if s in relations else [] for s in streams]
         for chunk, table in self._chunks.read(log):
             parts[chunk.stream].append(self._logged(chunk, table))
-        self.bucket.load(parts, self._watermark)
+        join.load(parts, self._watermark)
         return True
 
     def _logged(self, chunk: Chunk, table: pa.Table) -> Batch:
@@ -360,55 +304,16 @@ class Resident:
     def _watermark(self) -> int:
         return FOREVER if self._ended else self._marks.watermark
 
-    def _open(self) -> None:
-        query = self.spec.query
-        self._bucket = self._new_bucket(rank(JoinGraph.of(query), Statistics.default(query)))
-
-    def _new_bucket(self, ranked: Rank) -> Bucket:
-        spec = self.spec
-        return open_bucket(
-            spec.query,
-            self._plan,
-            ranked,
-            migration=spec.migration,
-            memory_limit=spec.memory_limit,
-            production=spec.production,
-        )
-
     @property
-    def bucket(self) -> Bucket:
+    def bucket(self) -> AnyBucket:
         """The live engine."""
-        if self._bucket is None:
-            raise ThalwegError(f"query '{self.spec.query.name}': a bucket was asked for before it was opened")
-        return self._bucket
+        return self._driver.bucket
 
-    def _choose_plan(self, tables: Mapping[int, pa.Table]) -> None:
-        """Open the bucket under the plan that the user, or the first rows, suggest."""
+    def _first_statistics(self, tables: Mapping[int, pa.Table]) -> Statistics:
+        """What the first rows say about the streams."""
         query = self.spec.query
         beginnings = [self._beginning(s, tables.get(s)) for s in range(len(query.streams))]
-        statistics = Statistics.measure(query, sample(query, beginnings))
-        self._plan = self._lasting_plan = plan_for(query, statistics, self.spec.plan, self.spec.states)
-        self._bucket = self._new_bucket(rank(JoinGraph.of(query), statistics))
-        is_written = self.spec.plan is not None
-        self._begin_period("as the user wrote it" if is_written else "chosen for the first rows", lasts=True)
-        if self.spec.adaptive is not None and not isinstance(self._plan, DifferencePlan):
-            self._controller = Controller(
-                query, self._plan, statistics, self.spec.states, self.spec.adaptive, chosen=not is_written
-            )
-
-    def _begin_period(self, reason: str, taken: int = 0, *, lasts: bool = False) -> None:
-        """Another plan runs from now on, after so many tuples of the batch: write it down."""
-        if self._plan is not None:
-            label = plan_label(self._plan, self.spec.query.aliases)
-            self._history.begin(self._batch, label, reason, taken, self._reached(taken), lasts=lasts)
-            self._history.update(0, self.bucket.sizes())
-
-    def _reached(self, taken: int) -> int | None:
-        """The event time that was reached: in the batches before, or in the midst of one."""
-        if taken:
-            now = self.bucket.glimpse(0).time
-            return None if now == NEVER else now
-        return max((newest for newest in self._marks.newest if newest is not None), default=None)
+        return Statistics.measure(query, sample(query, beginnings))
 
     def _beginning(self, stream: int, table: pa.Table | None) -> tuple[pa.Table, Int64s, int]:
         """The first rows of a stream in time order, their times, and how many rows there are."""
@@ -440,9 +345,11 @@ class Resident:
             kept_out += self._sort_out(arriving, taken)
             self._intake.add(taken)
             self._warn(taken)
-        if self._bucket is None:
+        driver = self._driver
+        driver.at(self._batch, self._marks.reached)
+        if not driver.is_open:
             relations = self._relations()
-            self._choose_plan({**tables, **relations})
+            driver.begin(self._first_statistics({**tables, **relations}), self.spec.plan)
             self._begin_with(relations)
         refused = self._obey_all(arriving)
         self._refused = [*self._refused, *refused][-_REFUSALS:]
@@ -452,21 +359,25 @@ class Resident:
         for stream, newest, moment in arriving.news:
             self._marks.hear(stream, newest, moment)
         self._marks.advance(now)
+        driver.at(self._batch, self._marks.reached)
         watermark = self._watermark
-        work, ran = self.bucket.work, self.bucket.seconds
+        work, join = self.bucket.work, driver.join
+        ran = 0.0 if join is None else join.seconds
         decisions: list[dict[str, Any]] = []
 
         def adapt() -> None:
             with clock("adapt"):
-                decisions.extend(self._adapt(work.tuples))
+                made = driver.consider(self.bucket.work.tuples - work.tuples)
+                decisions.extend(decision.to_json() for decision in made)
 
         with clock("probe"):
             self._take({s: self._new_rows(s, table) for s, table in tables.items()}, watermark)
-            answers = list(self._answers(watermark, None if self._controller is None else adapt))
+            answers = list(self._answers(watermark, None if driver.controller is None else adapt))
         # Probes complete the keys that they find absent; what that took is estimated, not measured.
-        completing = (self.bucket.seconds - ran) * self.bucket.work.completing_share(work)
-        self._seconds["probe"] -= completing
-        self._seconds["complete"] += completing
+        if join is not None:
+            completing = (join.seconds - ran) * join.work.completing_share(work)
+            self._seconds["probe"] -= completing
+            self._seconds["complete"] += completing
         adapt()
         with clock("emit"):
             results = [body for table in answers for body in blobs(table)]
@@ -489,20 +400,6 @@ class Resident:
         }
         measured = self._measure(metrics)  # of the history too, which the record remembers
         return Outcome(self._batch - 1, results, kept_out, self._new_record(), measured)
-
-    def _adapt(self, before: int) -> list[dict[str, Any]]:
-        """Let the controller, if there is one, decide about the plan; says what it has decided.
-
-        ``before``: how many tuples had been taken when the batch began.
-        """
-        controller = self._controller
-        if controller is None:
-            return []
-        known = len(controller.decisions)
-        if controller.consider(self.bucket):
-            self._plan = controller.plan
-            self._begin_period(controller.decisions[-1].reason, self.bucket.work.tuples - before)
-        return [decision.to_json() for decision in controller.decisions[known:]]
 
     def _alias(self, stream: int) -> str:
         return self.spec.query.aliases[stream]
@@ -586,33 +483,16 @@ class Resident:
             self._ended = True
             return None
         if command["command"] == "adapt":
-            return self._release()
-        query, statistics = self.spec.query, Statistics.default(self.spec.query)
-        plan = plan_for(query, statistics, command["plan"], command.get("states") or self.spec.states)
-        self.bucket.transition(plan, rank(JoinGraph.of(query), statistics))
-        self._plan = self._lasting_plan = plan
-        self._is_held = True
-        self._begin_period("by command", lasts=True)
-        if self._controller is not None and not isinstance(plan, DifferencePlan):
-            self._controller.follow(plan, statistics, hold=True)
-        return None
-
-    def _release(self) -> str | None:
-        """Let the plan adapt again; if it never did, says why."""
-        if self._controller is None:
-            return (
-                f"query '{self.spec.query.name}' does not adapt: it is no join, or runs with adaptive=False, as an "
-                "eddy, or with a plan of its user. Start it with adaptive=thalweg.Adaptivity()."
-            )
-        self._is_held = False
-        self._controller.release()
+            return self._driver.release()
+        self._driver.command(command["plan"], command.get("states"), lasts=True)
         return None
 
     def _take(self, rows: Mapping[int, Batch], watermark: int) -> None:
         self.bucket.offer([rows.get(s) for s in range(len(self.spec.query.streams))], watermark)
 
     def _answers(self, watermark: int, between: Callable[[], None] | None = None) -> Iterator[pa.Table]:
-        yield from self.bucket.advance(between=between)
+        join = self._driver.join
+        yield from self.bucket.advance() if join is None else join.advance(between=between)
         if watermark == FOREVER:
             yield from self.bucket.close()
         else:
@@ -629,9 +509,7 @@ class Resident:
             "format": FORMAT,
             "query": self._described,
             "batch": self._batch,
-            "plan": self._plan_json(self._lasting_plan),
-            "held": self._is_held,
-            "history": self._history.lasting_json(),
+            **self._driver.record(),
             "chunks": self._chunks.to_json(),
             "marks": self._marks.to_json(),
             "intake": self._intake.to_json(),
@@ -641,33 +519,21 @@ class Resident:
         self.token = hashlib.sha256((self.token + json.dumps(content)).encode()).hexdigest()[:32]
         return json.dumps({"token": self.token, **content})
 
-    def _notes(self) -> str:
-        """What the engine has learned, to be kept with its image."""
-        return json.dumps(
-            {
-                "plan": self._plan_json(self._plan),
-                "controller": None if self._controller is None else self._controller.to_json(),
-                "history": self._history.to_json(),
-            }
-        )
-
-    def _plan_json(self, plan: AnyPlan | None) -> dict[str, Any] | None:
-        return None if plan is None else plan_to_json(plan, self.spec.query.aliases)
-
     def _measure(self, counts: dict[str, Any]) -> dict[str, Any]:
         """Counts of this batch, and what the bucket holds after it."""
         sizes = self.bucket.sizes()
         streams = [size for size in sizes if len(size.node) == 1]
         work = self.bucket.work
-        self._history.update(sum(counts["tuples"].values()), sizes)
-        history = self._history.to_json()
+        driver = self._driver
+        driver.history.update(sum(counts["tuples"].values()), sizes)
+        history = driver.history.to_json()
         measured = counts | {
             "bucket": self._number,
             "plan_changes": history["changes"],
             "history": history["periods"],
-            "latest_decisions": [] if self._controller is None else self._controller.latest_decisions,
+            "latest_decisions": [] if driver.controller is None else driver.controller.latest_decisions,
             "watermark": self._marks.watermark,
-            "plan": None if self._plan is None else format_any(self._plan, self.spec.query.aliases),
+            "plan": None if driver.plan is None else format_any(driver.plan, self.spec.query.aliases),
             "state_tuples": sum(size.tuples for size in streams),
             "state_entries": sum(size.tuples for size in sizes) - sum(size.tuples for size in streams),
             "state_bytes": sum(size.bytes for size in sizes),
@@ -678,7 +544,7 @@ class Resident:
             "seconds": {phase: round(spent, 6) for phase, spent in self._seconds.items()},
         }
         self._work, self._rebuilds, self._seconds = work, 0, dict.fromkeys(PHASES, 0.0)
-        savings = self.bucket.savings
+        savings = driver.savings
         if savings is not None:
             measured["savings"] = asdict(savings.since(self._savings))
             self._savings = savings

@@ -39,6 +39,11 @@ class Watermarks:
         self.newest = self.newest or [None] * len(self.lateness)
         self.spoke = self.spoke or [None] * len(self.lateness)
 
+    @property
+    def reached(self) -> int | None:
+        """The newest event time of all streams; None before the first."""
+        return max((newest for newest in self.newest if newest is not None), default=None)
+
     def wake(self) -> None:
         """A new run begins: streams had no chance to speak while nothing ran, so their silence counts from now on.
 

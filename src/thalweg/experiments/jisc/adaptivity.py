@@ -15,15 +15,15 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg import cql
-from thalweg.arrivals import arrivals
+from thalweg.driver.planning import plan_for
 from thalweg.experiments import answers
 from thalweg.experiments.experiment import Claim, Report, Row, at_least, at_most, rounded
 from thalweg.experiments.jisc.sizes import SEED, Adapting
 from thalweg.experiments.laps import Lap, Laps, side_by_side
 from thalweg.options import Options
 from thalweg.plan.difference import format_any
-from thalweg.planning import measured_statistics, plan_for
 from thalweg.replayer import open_replay
+from thalweg.replayer.arrivals import arrivals, measured_statistics
 
 DRIFTING = "adaptivity: drifting streams"
 STEADY = "adaptivity: stationary streams"
@@ -244,7 +244,7 @@ class _Ride:
             found = found.joined(answers.fingerprint(answers.ids_of(table)))
         self.replay.answer.clear()
         before = self._seen
-        self._seen = {name: getattr(self.replay.bucket.work, name) for name in _COUNTS}
+        self._seen = {name: getattr(self.replay.driver.bucket.work, name) for name in _COUNTS}
         return Lap(seconds, {name: count - before[name] for name, count in self._seen.items()}, found)
 
 

@@ -14,6 +14,7 @@ from thalweg.experiments.jisc.workloads import Tuples, Uniform
 from thalweg.experiments.laps import Lap, Laps
 from thalweg.plan.program import Rank
 from thalweg.plan.tree import Plan
+from thalweg.policies import Policies
 
 JISC = "jisc"
 MOVING_STATE = "moving_state"
@@ -36,13 +37,8 @@ Changes = Sequence[tuple[int, Plan]]
 
 def open_policy(policy: str, workload: Uniform, plan: Plan, memory_limit: int | None = None) -> Joiner:
     """An engine that begins with ``plan`` and changes it by ``policy``."""
-    return open_joiner(
-        workload.query,
-        plan,
-        workload.rank,
-        policy,  # type: ignore[arg-type] # names are checked there
-        memory_limit=memory_limit,
-    )
+    policies = Policies(migration=policy, memory_limit=memory_limit)  # type: ignore[arg-type] # one of the names above
+    return open_joiner(workload.query, plan, workload.rank, policies)
 
 
 class Drive:

@@ -8,9 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from thalweg.cql.query import Query
 from thalweg.engine.encoding import Booleans, microseconds
 from thalweg.engine.kernels.compiled import Int64s
+from thalweg.engine.sampling import SAMPLE_ROWS, sample
 from thalweg.engine.time_bounds import FOREVER, NEVER
+from thalweg.plan.statistics import Statistics
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +94,12 @@ def _watermarks(moments: Sequence[Int64s], position: int, lateness_us: int) -> I
         seen = np.where(before > 0, reached[before - 1], -FOREVER)
         least = np.minimum(least, np.where(before == len(reached), FOREVER, seen))
     return np.where(least <= -FOREVER, -FOREVER, least - lateness_us)
+
+
+def measured_statistics(query: Query, streams: Sequence[Arrivals]) -> Statistics:
+    """What the beginnings of the streams say about them."""
+    beginnings = [(s.slice(0, SAMPLE_ROWS), s.times[:SAMPLE_ROWS], len(s)) for s in streams]
+    return Statistics.measure(query, sample(query, beginnings))
 
 
 def slices(streams: Sequence[Arrivals], batch_size: int) -> Iterator[tuple[list[tuple[int, int]], int]]:

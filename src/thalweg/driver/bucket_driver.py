@@ -1,0 +1,243 @@
+"""One bucket, the plan that it runs under, and who decides about that plan.
+
+Design
+    Three decide about the plan. The user writes one, or commands another. The planner chooses for the first rows, and
+    after a rebuild. The controller changes it between batches, and stretches of them. All act through the driver. So
+    the engine, the controller and the history always speak of the same plan.
+
+Invariant
+    What lasts (:meth:`BucketDriver.record`) is a function of the input alone: the first plan, plans by command, and
+    when they came. What was learned while running (:meth:`BucketDriver.notes`) differs from attempt to attempt. It may
+    decide how a plan is executed, and never enters what lasts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from thalweg.adapt.controller import Controller
+from thalweg.adapt.decision import Decision, plan_label
+from thalweg.adapt.history import History
+from thalweg.adapt.monitor import LOOK_ROWS, Monitor
+from thalweg.cql.query import Query
+from thalweg.driver.planning import plan_for
+from thalweg.engine.bucket import AnyBucket, Bucket, open_bucket
+from thalweg.engine.join_bucket import JoinBucket
+from thalweg.engine.payload import Rows
+from thalweg.engine.savings import Savings
+from thalweg.engine.time_bounds import NEVER
+from thalweg.errors import ThalwegError
+from thalweg.options import States
+from thalweg.plan.difference import AnyPlan, DifferencePlan
+from thalweg.plan.join_graph import JoinGraph
+from thalweg.plan.plan_json import any_plan_from_json, plan_to_json, statistics_from_json, statistics_to_json
+from thalweg.plan.program import Rank
+from thalweg.plan.search import choose_plan, rank
+from thalweg.plan.statistics import Statistics
+from thalweg.policies import Policies
+
+
+class BucketDriver:
+    """Owns a bucket and its plan.
+
+    Calls: :meth:`begin` a new bucket; or :meth:`recall` what was committed and :meth:`reopen` one, to be filled again
+    or to be made what an image holds. Then, whenever the bucket is at rest, :meth:`consider`, :meth:`command` and
+    :meth:`release`. ``taken`` is always how many tuples of the batch were processed before.
+
+    ``payloads``: if all the rows to come are there already.
+
+    Attributes:
+        plan: the plan that runs.
+        controller: who adapts it; None: nobody.
+        history: the plans so far.
+
+    """
+
+    def __init__(self, query: Query, policies: Policies, payloads: Sequence[Rows] | None = None) -> None:
+        self._query, self._policies, self._payloads = query, policies, payloads
+        self._graph = JoinGraph.of(query)
+        self.plan: AnyPlan | None = None
+        self.controller: Controller | None = None
+        self.history = History(query.aliases)
+        self._bucket: AnyBucket | None = None
+        self._measured: Statistics | None = None
+        self._lasting_plan: AnyPlan | None = None
+        self._is_held = False
+        self._batch = 0
+        self._reached: int | None = None
+
+    def at(self, batch: int, reached: int | None) -> None:
+        """From now on it is this batch, before which so much event time was reached."""
+        self._batch, self._reached = batch, reached
+
+    # -- The bucket ---------------------------------------------------------------------
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a bucket yet."""
+        return self._bucket is not None
+
+    @property
+    def bucket(self) -> AnyBucket:
+        """The live engine."""
+        if self._bucket is None:
+            raise ThalwegError(f"query '{self._query.name}': a bucket was asked for before it was opened")
+        return self._bucket
+
+    @property
+    def join(self) -> Bucket | None:
+        """The same, if the query is a join."""
+        return self._bucket if isinstance(self._bucket, JoinBucket) else None
+
+    @property
+    def savings(self) -> Savings | None:
+        """What feedback saved so far; None if none is given."""
+        return None if self.join is None else self.join.savings
+
+    def begin(self, statistics: Statistics, text: str | None) -> None:
+        """Open a new bucket under the plan that the user wrote, or the best one by what the first rows say."""
+        self._measured = statistics
+        self.plan = self._lasting_plan = plan = plan_for(self._query, statistics, text, self._policies.states)
+        self._bucket = self._open(rank(self._graph, statistics))
+        self._begin_period("chosen for the first rows" if text is None else "as the user wrote it", lasts=True)
+        settings = self._policies.adaptive
+        if settings is not None and not isinstance(plan, DifferencePlan):
+            states, chosen = self._policies.states, text is None
+            self.controller = Controller(self._query, plan, statistics, states, settings, chosen=chosen)
+
+    def reopen(self, bucket: AnyBucket | None = None) -> None:
+        """Open a bucket under the plan that was recalled; or take this one, whatever its past, instead of another."""
+        if bucket is None:
+            bucket = self._open(rank(self._graph, Statistics.default(self._query)))
+        self._bucket = bucket
+
+    def _open(self, ranked: Rank) -> AnyBucket:
+        return open_bucket(self._query, self.plan, ranked, self._payloads, self._policies)
+
+    def plan_anew(self) -> None:
+        """Choose the plan for what refilled windows hold; one that does not adapt, or is held, is ranked anew."""
+        plan, states, settings = self.plan, self._policies.states, self._policies.adaptive
+        join, held = self.join, self._is_held
+        if join is None or plan is None or isinstance(plan, DifferencePlan):
+            return
+        statistics = Statistics.default(self._query)
+        is_chosen = settings is not None and not held
+        if is_chosen or self._policies.can_rank_anew:
+            statistics = self._known()
+            if is_chosen:
+                self.plan = plan = choose_plan(self._graph, statistics, states)
+            join.transition(plan, rank(self._graph, statistics))
+        if is_chosen:
+            self._begin_period("chosen for the restored windows")
+        if settings is not None:
+            self.controller = Controller(self._query, plan, statistics, states, settings, chosen=not held, held=held)
+            self.controller.begin_with(join)
+
+    # -- Its plan -----------------------------------------------------------------------
+
+    def consider(self, taken: int) -> list[Decision]:
+        """Let the controller, if there is one, decide about the plan; says what it has decided."""
+        controller, join = self.controller, self.join
+        if controller is None or join is None:
+            return []
+        known = len(controller.decisions)
+        if controller.consider(join):
+            self.plan = controller.plan
+            self._measured = None  # the streams are not what they were
+            self._begin_period(controller.decisions[-1].reason, taken)
+        return controller.decisions[known:]
+
+    def command(self, text: str, states: States | None = None, taken: int = 0, *, lasts: bool) -> None:
+        """Run under another plan; if that cannot be done, raises why, and leaves everything as it is.
+
+        ``lasts``: it is committed, and stays until :meth:`release`. Which states it keeps is then decided by
+        assumptions, since what was learned must not be committed. The order of its probes is not committed, and follows
+        what is known.
+        """
+        known = self._known()
+        by = Statistics.default(self._query) if lasts else known
+        plan = plan_for(self._query, by, text, states or self._policies.states)
+        if self.join is None:
+            self.bucket.transition(plan)
+        else:
+            self.join.transition(plan, rank(self._graph, known))
+        self.plan = plan
+        if lasts:
+            self._lasting_plan, self._is_held = plan, True
+        self._begin_period("by command", taken, lasts=lasts)
+        if self.controller is not None and not isinstance(plan, DifferencePlan):
+            self.controller.follow(plan, known, hold=lasts)
+
+    def release(self) -> str | None:
+        """Let the plan adapt again; if it never did, says why."""
+        if self.controller is None:
+            return (
+                f"query '{self._query.name}' does not adapt: it is no join, or runs with adaptive=False, as an "
+                "eddy, or with a plan of its user. Start it with adaptive=thalweg.Adaptivity()."
+            )
+        self._is_held = False
+        self.controller.release()
+        return None
+
+    def _known(self) -> Statistics:
+        """What was measured of the streams; where nothing was yet, what the windows show now."""
+        if self._measured is None:
+            self._measured = (
+                Statistics.default(self._query)
+                if self.join is None
+                else Monitor.statistics_of(self._query, self.join.glimpse(LOOK_ROWS))
+            )
+        return self._measured
+
+    def _begin_period(self, reason: str, taken: int = 0, *, lasts: bool = False) -> None:
+        """Another plan runs from now on: write it down."""
+        if self.plan is not None:
+            label = plan_label(self.plan, self._query.aliases)
+            self.history.begin(self._batch, label, reason, taken, self._time_at(taken), lasts=lasts)
+            self.history.update(0, self.bucket.sizes())
+
+    def _time_at(self, taken: int) -> int | None:
+        """The event time that was reached: in the batches before, or in the midst of one."""
+        if not taken:
+            return self._reached
+        now = NEVER if self.join is None else self.join.glimpse(0).time
+        return None if now == NEVER else now
+
+    # -- What is remembered -------------------------------------------------------------
+
+    def record(self) -> dict[str, Any]:
+        """What is to be committed with a batch."""
+        return {
+            "plan": self._plan_json(self._lasting_plan),
+            "held": self._is_held,
+            "history": self.history.lasting_json(),
+        }
+
+    def recall(self, plan: AnyPlan | None, known: Mapping[str, Any]) -> None:
+        """Know what a record says; its plan may have had to be fitted to a query that has changed."""
+        self.plan = self._lasting_plan = plan
+        self._is_held = known["held"]
+        self.history.restore(known["history"])
+
+    def notes(self) -> dict[str, Any]:
+        """What was learned while running, to be kept with the bucket's image."""
+        return {
+            "plan": self._plan_json(self.plan),
+            "statistics": None if self._measured is None else statistics_to_json(self._measured),
+            "controller": None if self.controller is None else self.controller.to_json(),
+            "history": self.history.to_json(),
+        }
+
+    def recall_notes(self, notes: Mapping[str, Any]) -> None:
+        """Know what the driver of the image had learned."""
+        self.plan = plan = None if notes["plan"] is None else any_plan_from_json(notes["plan"], self._query)
+        self._measured = None if notes["statistics"] is None else statistics_from_json(notes["statistics"])
+        self.history.restore(notes["history"])
+        states, settings = self._policies.states, self._policies.adaptive
+        if notes["controller"] is None or plan is None or isinstance(plan, DifferencePlan) or settings is None:
+            return
+        self.controller = Controller.from_json(self._query, plan, states, settings, notes["controller"])
+
+    def _plan_json(self, plan: AnyPlan | None) -> dict[str, Any] | None:
+        return None if plan is None else plan_to_json(plan, self._query.aliases)

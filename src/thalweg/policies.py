@@ -1,0 +1,80 @@
+"""How a bucket runs, whatever its query: the part of the options that reaches the engine, its driver and controller."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from thalweg.options import Adaptivity, Feedback, Migration, Options, Production, States
+
+_EDDIES = ("cacq", "stairs", "stairs_jisc")
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """One value that travels from the options to whoever runs a bucket. The answer does not depend on it.
+
+    Attributes:
+        migration: how the plan is changed.
+        production: whether what nobody needs is produced.
+        memory_limit: bytes that windows and states of a bucket may take; for ``jisc``. None: what they need.
+        states: which states a plan may keep.
+        adaptive: by which settings the plan adapts; None: it does not.
+
+    >>> Policies(production="jit").feedback
+    Feedback(when='always', lattice=1, filter_bits=None)
+
+    """
+
+    migration: Migration = "jisc"
+    production: Production | Feedback = "push"
+    memory_limit: int | None = None
+    states: States = "auto"
+    adaptive: Adaptivity | None = None
+
+    @staticmethod
+    def of(options: Options, *, written: bool, lasting: bool) -> Policies:
+        """What the options mean for one bucket.
+
+        ``written``: the user wrote the plan, or changes of it. ``lasting``: a tuple can stay in a window for ever.
+        """
+        return Policies(
+            options.migration,
+            options.production,
+            options.memory_bytes,
+            options.states,
+            _adaptivity(options, written=written, lasting=lasting),
+        )
+
+    def shared_by(self, buckets: int) -> Policies:
+        """Those of one of so many buckets, which share the memory."""
+        limit = self.memory_limit
+        return self if limit is None else replace(self, memory_limit=limit // buckets)
+
+    @property
+    def feedback(self) -> Feedback | None:
+        """The feedback that joins give; None: none."""
+        return Feedback.under(self.migration, self.production)
+
+    @property
+    def is_eddy(self) -> bool:
+        """Whether tuples are routed one by one."""
+        return self.migration in _EDDIES
+
+    @property
+    def can_rank_anew(self) -> bool:
+        """Whether the same plan can probe in another order at once. Others begin a second track, or an eddy anew."""
+        return self.migration in ("jisc", "moving_state")
+
+
+DEFAULT_POLICIES = Policies()
+"""Those of an engine that is opened without any."""
+
+
+def _adaptivity(options: Options, *, written: bool, lasting: bool) -> Adaptivity | None:
+    if options.migration in _EDDIES:
+        return None  # they follow no plan for long
+    if options.migration.startswith("parallel_track") and lasting:
+        return None  # every change would add a plan for ever
+    if isinstance(options.adaptive, Adaptivity):
+        return options.adaptive
+    return Adaptivity() if options.adaptive and not written else None

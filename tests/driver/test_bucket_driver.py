@@ -1,0 +1,117 @@
+"""A driver says the same of its plan to the engine, the controller and the history, and remembers it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tests.adapt.workloads import STAR
+from thalweg.cql import Source, bind
+from thalweg.driver.bucket_driver import BucketDriver
+from thalweg.errors import PlanError, ThalwegError
+from thalweg.options import Adaptivity
+from thalweg.plan.difference import format_any
+from thalweg.plan.statistics import Statistics
+from thalweg.policies import Policies
+
+SCHEMA = pa.schema([("ts", pa.int64()), *((name, pa.int64()) for name in "xyzn")])
+(QUERY,) = bind(STAR, dict.fromkeys(("hub", "a", "b", "c"), Source(SCHEMA, "ts")))
+(EXCEPT,) = bind(
+    "SELECT n FROM a [RANGE 9 US] EXCEPT SELECT n FROM b [RANGE 9 US] EXCEPT SELECT n FROM c [RANGE 9 US]",
+    dict.fromkeys("abc", Source(SCHEMA, "ts")),
+)
+ADAPTING = Policies(states="none", adaptive=Adaptivity())
+
+
+def begun(policies: Policies = ADAPTING, statistics: Statistics | None = None, text: str | None = None) -> BucketDriver:
+    driver = BucketDriver(QUERY, policies)
+    driver.begin(statistics or Statistics.default(QUERY), text)
+    return driver
+
+
+def plans(driver: BucketDriver) -> list[tuple[str, str]]:
+    return [(period.reason, period.plan) for period in driver.history.periods]
+
+
+def test_a_bucket_is_there_after_the_beginning() -> None:
+    driver = BucketDriver(QUERY, ADAPTING)
+    assert not driver.is_open
+    with pytest.raises(ThalwegError, match="query 'query1': a bucket was asked for before it was opened"):
+        _ = driver.bucket
+    driver.begin(Statistics.default(QUERY), "((h a) b) c")
+    assert driver.is_open
+    assert plans(driver) == [("as the user wrote it", "((h a) b) c")]
+
+
+@pytest.mark.parametrize("lasts", [True, False])
+def test_a_command_changes_the_plan_of_all(lasts: bool) -> None:
+    driver = begun()
+    before = driver.record()
+    driver.at(7, 1_000)
+    driver.command("((h c) b) a", lasts=lasts)
+    assert driver.plan is not None
+    assert driver.controller is not None
+    assert driver.controller.plan == driver.plan
+    assert format_any(driver.plan, QUERY.aliases) == "((h c) b) a"
+    last = driver.history.periods[-1]
+    assert (last.reason, last.batch, last.time, last.lasts) == ("by command", 7, 1_000, lasts)
+    record = driver.record()
+    assert record["held"] is lasts
+    assert (record == before) is not lasts
+
+
+def test_a_plan_that_cannot_be_leaves_everything_as_it_is() -> None:
+    driver = begun()
+    before = driver.record(), driver.notes()
+    with pytest.raises(PlanError):
+        driver.command("(h a) nobody", lasts=True)
+    assert (driver.record(), driver.notes()) == before
+
+
+def test_a_held_plan_can_be_released() -> None:
+    driver = begun()
+    driver.command("((h c) b) a", lasts=True)
+    assert driver.release() is None
+    assert driver.record()["held"] is False
+    refused = begun(Policies()).release()
+    assert refused is not None
+    assert "query 'query1' does not adapt" in refused
+
+
+def test_what_was_measured_does_not_last() -> None:
+    default = Statistics.default(QUERY)
+    skewed = Statistics((1.0, 900.0, 5.0, 70.0), (1.0, 9e6, 40.0, 8.0), default.distinct, default.thetas)
+    records = []
+    for statistics in (default, skewed):
+        driver = begun(Policies(states="all"), statistics, "((h a) b) c")
+        driver.command("((h c) b) a", "auto", lasts=True)
+        records.append(driver.record())
+    assert records[0] == records[1]
+
+
+def test_notes_and_record_make_another_of_the_same_kind() -> None:
+    driver = begun()
+    driver.at(3, None)
+    driver.command("((h c) b) a", lasts=True)
+    record, notes = (json.loads(json.dumps(known)) for known in (driver.record(), driver.notes()))
+    other = BucketDriver(QUERY, ADAPTING)
+    other.recall(driver.plan, record)
+    other.reopen(driver.bucket)
+    other.recall_notes(notes)
+    assert json.loads(json.dumps(other.record())) == record
+    assert json.loads(json.dumps(other.notes())) == notes
+
+
+def test_a_set_difference_is_driven_too() -> None:
+    driver = BucketDriver(EXCEPT, Policies(adaptive=Adaptivity()))
+    driver.begin(Statistics.default(EXCEPT), None)
+    driver.command("a - c - b", taken=5, lasts=True)
+    assert driver.consider(0) == []
+    driver.plan_anew()
+    assert [plan for _, plan in plans(driver)] == ["a - b - c", "a - c - b"]
+    assert driver.release() is not None
+    notes: dict[str, Any] = driver.notes()
+    assert notes["controller"] is None
