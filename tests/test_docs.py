@@ -72,3 +72,11 @@ def test_links_and_named_files_exist(path: Path) -> None:
     for room in re.findall(r"`thalweg\.(\w+)`", text):
         known = (ROOT / "src" / "thalweg" / room).exists() or (ROOT / "src" / "thalweg" / f"{room}.py").exists()
         assert known or hasattr(__import__("thalweg"), room), room
+
+
+@pytest.mark.parametrize("room", ["adapt", "engine", "spark"])
+def test_the_map_of_a_room_has_each_of_its_modules_once(room: str) -> None:
+    folder = ROOT / "src" / "thalweg" / room
+    modules = {path.stem for path in folder.glob("*.py")} | {path.parent.name for path in folder.glob("*/__init__.py")}
+    named = re.findall(rf":mod:`~thalweg\.{room}\.(\w+)`", (folder / "__init__.py").read_text())
+    assert sorted(named) == sorted(modules - {"__init__"})

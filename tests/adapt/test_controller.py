@@ -117,7 +117,7 @@ def test_a_change_waits_for_its_gain_to_last_and_then_cools_down(monkeypatch: py
     assert not changes(replayed(STAR, turning_star(seconds=5), adaptive=patient).summary)
     cooling = replace(WATCHFUL, cool_down=10**6, persistence=1, gain=0, deviation=0, memory=0)
     assert len(changes(replayed(STAR, turning_star(seconds=5), adaptive=cooling).summary)) > 1  # shocks end it
-    monkeypatch.setattr("thalweg.adapt.controller._SHOCK", float("inf"))
+    monkeypatch.setattr("thalweg.adapt.work_meter._SHOCK", float("inf"))
     assert len(changes(replayed(STAR, turning_star(seconds=5), adaptive=cooling).summary)) == 1
 
 

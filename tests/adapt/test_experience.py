@@ -8,7 +8,8 @@ import math
 import pytest
 
 from thalweg.adapt.experience import SHARED, Experience
-from thalweg.adapt.ledger import Ledger, look_price, search_price
+from thalweg.adapt.ledger import Ledger
+from thalweg.adapt.prices import look_price, search_price
 from thalweg.plan import JoinGraph, parse_plan
 from thalweg.plan.tree import Plan
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from thalweg.adapt.prices import TRANSITION, Prices, drift, transition_price
+from thalweg.adapt.drift import drift
+from thalweg.adapt.prices import TRANSITION, Prices, transition_price
 from thalweg.plan import JoinGraph, Statistics, parse_plan, plan_cost
 from thalweg.plan.tree import TreePlan
 

@@ -53,9 +53,9 @@ def test_differences(case: Case, seed: int) -> None:
 def _small_chunks() -> Iterator[None]:
     """What takes very many rows otherwise happens all the time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("thalweg.spark.chunks._SMALL", 3)
-        patch.setattr("thalweg.spark.chunks._MERGED", 2)
-        patch.setattr("thalweg.spark.chunks._LARGE", 1)
+        patch.setattr("thalweg.spark.chunks.window_log._SMALL", 3)
+        patch.setattr("thalweg.spark.chunks.window_log._MERGED", 2)
+        patch.setattr("thalweg.spark.chunks.window_log._LARGE", 1)
         patch.setattr("thalweg.engine.payload._SMALL_CHUNK", 3)
         patch.setattr("thalweg.engine.join_bucket._STRETCH", 2)
         yield
@@ -92,7 +92,7 @@ def check(case: Case, rng: random.Random) -> None:
     )
     answers = [query.schema.empty_table()]
     with tempfile.TemporaryDirectory() as directory, tight_memory(case), pytest.MonkeyPatch.context() as patch:
-        patch.setattr("thalweg.spark.chunks._PIECE_BYTES", rng.choice([1 << 25, 2_000, 1]))
+        patch.setattr("thalweg.spark.chunks.bundles._PIECE_BYTES", rng.choice([1 << 25, 2_000, 1]))
         running = SimulatedQuery(spec, partitioning, rng, Path(directory), troubled=rng.choice([0.0, 0.2, 0.5]))
         restless = not case.minus and rng.random() < 0.4
         orders = [list(range(len(streams))), list(reversed(range(len(streams))))]

@@ -26,7 +26,7 @@ from thalweg.engine.time_bounds import NEVER
 from thalweg.plan.partitioning import Coordinate, Partitioning
 from thalweg.policies import DEFAULT_POLICIES, Policies
 from thalweg.spark.carriage import Kept, carriage, narrowed
-from thalweg.spark.chunks import _PIECES
+from thalweg.spark.chunks import PIECES
 from thalweg.spark.commands import Sent
 from thalweg.spark.description import description
 from thalweg.spark.packing import MOMENT, PARTITION, PASSES, Packer, T, hash_column, time_column, unblob, unbundle
@@ -71,7 +71,7 @@ class SimulatedBucket:
     @property
     def homes(self) -> set[int]:
         """The streams by whose numbers bundles are put into the log."""
-        return {number // _PIECES for _, number in self.values}
+        return {number // PIECES for _, number in self.values}
 
     @property
     def chunks(self) -> int:

@@ -56,9 +56,9 @@ def test_what_is_kept_is_carried_and_not_read() -> None:
 
 @pytest.fixture
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("thalweg.spark.chunks._SMALL", 3)
-    monkeypatch.setattr("thalweg.spark.chunks._MERGED", 2)
-    monkeypatch.setattr("thalweg.spark.chunks._LARGE", 1)
+    monkeypatch.setattr("thalweg.spark.chunks.window_log._SMALL", 3)
+    monkeypatch.setattr("thalweg.spark.chunks.window_log._MERGED", 2)
+    monkeypatch.setattr("thalweg.spark.chunks.window_log._LARGE", 1)
 
 
 Row = dict[str, int]

@@ -28,9 +28,9 @@ LATENESS = 4
 @pytest.fixture
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chunks are merged soon, and lie in several pieces."""
-    monkeypatch.setattr("thalweg.spark.chunks._SMALL", 40)
-    monkeypatch.setattr("thalweg.spark.chunks._MERGED", 2)
-    monkeypatch.setattr("thalweg.spark.chunks._PIECE_BYTES", 300)
+    monkeypatch.setattr("thalweg.spark.chunks.window_log._SMALL", 40)
+    monkeypatch.setattr("thalweg.spark.chunks.window_log._MERGED", 2)
+    monkeypatch.setattr("thalweg.spark.chunks.bundles._PIECE_BYTES", 300)
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ def pairs(answer: list[pa.Table]) -> list[tuple[int, int]]:
 
 @pytest.fixture
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("thalweg.spark.chunks._SMALL", 50)
+    monkeypatch.setattr("thalweg.spark.chunks.window_log._SMALL", 50)
     monkeypatch.setattr("thalweg.engine.payload._SMALL_CHUNK", 50)
 
 
@@ -74,7 +74,7 @@ def test_a_long_window_of_many_batches_has_few_chunks(tmp_path: Path, troubled: 
 
 
 def test_large_batches_of_dead_rows_are_merged_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("thalweg.spark.chunks._SMALL", 50)
+    monkeypatch.setattr("thalweg.spark.chunks.window_log._SMALL", 50)
     cql = "SELECT a.v AS x, b.v AS y FROM A a [PARTITION BY k ROWS 1], B b [PARTITION BY k ROWS 1] WHERE a.k = b.k"
     batches = [([1000 + i, *([1] * 40)], [2000 + i, *([2] * 40)]) for i in range(100)]
     running = run(cql, tmp_path, batches, 0.0)
@@ -122,7 +122,7 @@ def test_an_engine_built_anew_writes_what_one_that_lived_on_writes(
     cql: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Batches reach over more time than windows, so that some of their rows have left before they are logged."""
-    monkeypatch.setattr("thalweg.spark.chunks._SMALL", 150)
+    monkeypatch.setattr("thalweg.spark.chunks.window_log._SMALL", 150)
     monkeypatch.setattr("thalweg.engine.payload._SMALL_CHUNK", 4)
     lived, lost = start(cql, tmp_path / "lived", 0.0), start(cql, tmp_path / "lost", 0.0)
     rng = random.Random(7)
@@ -146,7 +146,7 @@ def pairs_of(answer: list[pa.Table]) -> list[tuple[object, ...]]:
 
 
 def test_a_large_bundle_lies_in_several_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("thalweg.spark.chunks._PIECE_BYTES", 1_000)
+    monkeypatch.setattr("thalweg.spark.chunks.bundles._PIECE_BYTES", 1_000)
     cql = "SELECT a.v AS x, b.v AS y FROM A a, B b WHERE a.k = b.k WINDOW RANGE 300 MICROSECONDS"
     running = run(cql, tmp_path, [(list(range(100)), list(range(0, 200, 2)))], 0.0)
     (bucket,) = running.buckets
@@ -160,7 +160,7 @@ def test_a_large_bundle_lies_in_several_pieces(tmp_path: Path, monkeypatch: pyte
 
 def test_what_is_read_back_is_what_was_put_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A checkpoint of which files are missing, or are of another attempt, never goes on with fewer rows."""
-    monkeypatch.setattr("thalweg.spark.chunks._PIECE_BYTES", 1_000)
+    monkeypatch.setattr("thalweg.spark.chunks.bundles._PIECE_BYTES", 1_000)
     cql = "SELECT a.v AS x, b.v AS y FROM A a, B b WHERE a.k = b.k WINDOW RANGE 300 MICROSECONDS"
     running = run(cql, tmp_path, [(list(range(100)), [1])] * 3, 0.0)
     (bucket,) = running.buckets

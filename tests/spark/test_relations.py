@@ -11,7 +11,7 @@ import pytest
 from tests.spark.simulated import DictLog, simulated_spec, with_hashes
 from thalweg.cql import Source, bind
 from thalweg.plan.partitioning import choose_partitioning
-from thalweg.spark.chunks import _PIECES
+from thalweg.spark.chunks import PIECES
 from thalweg.spark.packing import blob, unblob
 from thalweg.spark.relations import Broadcasted, relation_blob, rows_of_bucket
 from thalweg.spark.resident import Arriving, attend
@@ -47,7 +47,7 @@ def test_an_engine_that_is_built_anew_for_every_batch_has_the_relation(cql: str,
         assert outcome.metrics["tuples"] == {query.aliases[moving]: 1}
         assert resident.bucket.sizes()
     assert got == want
-    assert {number // _PIECES for _, number in log.held} <= {moving}
+    assert {number // PIECES for _, number in log.held} <= {moving}
 
 
 def test_every_row_is_in_the_buckets_that_it_belongs_to() -> None:

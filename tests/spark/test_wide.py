@@ -15,6 +15,7 @@ import thalweg
 from tests.spark.runs import FileRun, cut, write_stream
 from thalweg.errors import BindError, CheckpointError, InputError
 from thalweg.plan.partitioning import choose_partitioning
+from thalweg.spark.bucket_input import BucketInput
 from thalweg.spark.packing import unblob
 
 SECOND = 1_000_000
@@ -183,10 +184,11 @@ def test_a_source_of_many_partitions_is_packed_by_few_tasks_in_its_order(spark: 
     own.conf.set("spark.sql.files.maxPartitionBytes", "1000")
     frame = own.readStream.schema("ts TIMESTAMP, v BIGINT").parquet(str(tmp_path / "in" / "a"))
     app = thalweg.App(own).stream("a", frame, time="ts")
-    division = app._divide(app._bind("SELECT v FROM a [RANGE 1 HOUR]"))
+    division = app._builder.divide(app._bind("SELECT v FROM a [RANGE 1 HOUR]"))
     options = thalweg.Options(buckets=buckets)
-    partitioning = choose_partitioning(division.query, app._most_buckets(options))
-    packed = app._packed(division, 0, "ts", partitioning, tuple(range(buckets)), options)
+    partitioning = choose_partitioning(division.query, buckets)
+    bucket_input = BucketInput(app.spark, app._streams, division, partitioning, options)
+    packed = bucket_input.packed(0, "ts", tuple(range(buckets)))
     got = collected(packed, tmp_path / "packed")
     one_by_one = collected(
         app._streams["a"].frame.select(spark_partition_id().alias("p"), "v"), tmp_path / "one by one"

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from thalweg.engine.assembly import Path
+from thalweg.engine.assembly_lists import Path
 from thalweg.engine.kernels import tables as k
 from thalweg.engine.kernels import windows as window_kernels
 from thalweg.engine.kernels.compiled import Int64s

@@ -11,13 +11,14 @@ from typing import ClassVar
 import numpy as np
 
 from thalweg.cql.query import Query
-from thalweg.engine.assembly import Assembly, assemble, theta_tables
+from thalweg.engine.assembly import Assembly, assemble
 from thalweg.engine.frames import new_frames
 from thalweg.engine.kernels import tables as k
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.layout import StreamLayout, layouts
 from thalweg.engine.memory import Memory
 from thalweg.engine.step_work import StepWork
+from thalweg.engine.theta_tables import theta_tables
 from thalweg.engine.time_bounds import NEVER
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.program import Programs

@@ -1,1 +1,59 @@
-"""Thalweg on Spark Structured Streaming: one stateful operator between the streams and the sink."""
+"""Thalweg on Spark Structured Streaming: one stateful operator between the streams and the sink.
+
+What follows is the map of this room, in the order a tuple travels.
+
+What a user talks to:
+
+- :mod:`~thalweg.spark.app`: ``thalweg.App``.
+- :mod:`~thalweg.spark.session`: a Spark on this machine alone.
+- :mod:`~thalweg.spark.java`: the Java that it runs on.
+- :mod:`~thalweg.spark.operator_session`: the session that queries run in, with the settings that they need.
+
+A query is put together:
+
+- :mod:`~thalweg.spark.streams`: a stream that the app has been told of.
+- :mod:`~thalweg.spark.columns`: the columns of a DataFrame, as a query may name them.
+- :mod:`~thalweg.spark.analysis`: the types of expressions, by Spark's own analyser.
+- :mod:`~thalweg.spark.division`: which part of a query Spark SQL computes, and which part the operator.
+- :mod:`~thalweg.spark.carriage`: which columns travel to the buckets, and stay in their logs.
+- :mod:`~thalweg.spark.query_builder`: a query as one stateful operator.
+- :mod:`~thalweg.spark.sql`: bound expressions as Spark SQL.
+- :mod:`~thalweg.spark.answer`: its answer, a DataFrame that looks at a checkpoint before it starts.
+- :mod:`~thalweg.spark.checkpoint`: what a checkpoint says of the query that wrote it.
+- :mod:`~thalweg.spark.description`: what a query writes there about itself.
+- :mod:`~thalweg.spark.compatibility`: what may change between two runs from one checkpoint.
+
+Tuples are sent to buckets:
+
+- :mod:`~thalweg.spark.bucket_input`: which columns, by which hashes.
+- :mod:`~thalweg.spark.packing`: rows to blobs and back.
+- :mod:`~thalweg.spark.buckets`: the numbers by which Spark knows buckets.
+- :mod:`~thalweg.spark.relations`: static relations, which all workers are given.
+
+Commands are sent to buckets:
+
+- :mod:`~thalweg.spark.commands`: what a command may say.
+- :mod:`~thalweg.spark.command_files`: the directory in which commands lie.
+- :mod:`~thalweg.spark.receivers`: the queries that there are to send them to.
+- :mod:`~thalweg.spark.command_source`: commands as a stream, whose offsets hold them.
+- :mod:`~thalweg.spark.control`: that stream as one more input of a query.
+
+A bucket runs its batch:
+
+- :mod:`~thalweg.spark.operator`: the stateful operator, as Spark loads it.
+- :mod:`~thalweg.spark.bucket_task`: what a task does with a bucket.
+- :mod:`~thalweg.spark.resident`: a bucket that lives on: its engine, its log, its record.
+- :mod:`~thalweg.spark.watermarks`: how far time has come in it.
+- :mod:`~thalweg.spark.intake`: how many rows it was given, and kept out.
+- :mod:`~thalweg.spark.side_output`: the rows that it kept out, in files.
+- :mod:`~thalweg.spark.chunks`: its log.
+- :mod:`~thalweg.spark.log_change`: the log for a query that has changed.
+- :mod:`~thalweg.spark.image_directory`: where engines lie between batches, for whichever worker comes next.
+- :mod:`~thalweg.spark.workers`: Python workers, started early and spared work.
+- :mod:`~thalweg.spark.daemon`: what they are forked from, with everything loaded.
+
+Results go out:
+
+- :mod:`~thalweg.spark.bucket_output`: results out of their blobs, and what Spark observes.
+- :mod:`~thalweg.spark.metrics`: the reports of buckets, added up.
+"""

@@ -14,6 +14,7 @@ from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import DataType, IntegralType, StringType
 
 from thalweg.cql import Source, match_name
+from thalweg.driver.planning import interval_option
 from thalweg.errors import InputError, warn
 from thalweg.event_times import PER_UNIT, TimeUnit, checked_unit
 from thalweg.spark import sql
@@ -51,6 +52,23 @@ def check_frame(name: str, df: DataFrame, known: Iterable[str]) -> None:
                 f"stream '{name}' has a watermark of its own, {delay:g} seconds on column '{field.name}'. It says what "
                 "operators of Spark before this one drop. What is late here is said by lateness=... alone."
             )
+
+
+def check_times(name: str, df: DataFrame, time: str | None, lateness: str | None) -> None:
+    """A stream has an event time, a static relation has none."""
+    if not df.isStreaming and (time is not None or lateness is not None):
+        what = f"time='{time}'" if time is not None else f"lateness='{lateness}'"
+        raise InputError(
+            f"'{name}' is a batch DataFrame, so a static relation, and its rows have no event time. "
+            f"Leave out {what}, or read it as a stream with spark.readStream."
+        )
+    columns = f"Its columns are {', '.join(df.columns)}."
+    if df.isStreaming and time is None:
+        raise InputError(f"stream '{name}' has no event time. Say in which column it is with time=... {columns}")
+    if time is not None and time not in df.columns:
+        raise InputError(f"stream '{name}' has no column '{time}' to take its event time from. {columns}")
+    if lateness is not None:
+        interval_option("lateness", lateness)
 
 
 def with_time_unit(name: str, df: DataFrame, time: str | None, unit: TimeUnit | None) -> DataFrame:

@@ -17,6 +17,7 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from thalweg.errors import OptionError
 from thalweg.spark.packing import unblob
 
 LATE, NO_TIME = "late", "no event time"
@@ -24,6 +25,16 @@ LATE, NO_TIME = "late", "no event time"
 _DRAFTS = ".drafts"
 KeptOut = tuple[int, str, bytes]
 """Position of the stream, reason, blob of rows."""
+
+
+def shared(directory: str | Path) -> Path:
+    """The directory of an app as a path, at which workers put rows that were kept out."""
+    if "://" in str(directory):
+        raise OptionError(
+            'late_rows="table" writes rows to the directory of the app. That must be a path that all workers can '
+            f"write to, and it is the address {directory}. Give thalweg.App(directory=...) such a path."
+        )
+    return Path(directory)
 
 
 def place(directory: Path, query: str, alias: str) -> Path:

@@ -1,0 +1,134 @@
+"""A bound query as one stateful operator of Spark."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from functools import reduce
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from thalweg.cql.query import Query, StreamRef
+from thalweg.driver.planning import interval_option, plan_for
+from thalweg.event_times import warn_of_zones
+from thalweg.options import Options
+from thalweg.plan.partitioning import choose_partitioning
+from thalweg.plan.statistics import Statistics
+from thalweg.policies import Policies
+from thalweg.spark import control, side_output
+from thalweg.spark.answer import Answer, Prepared
+from thalweg.spark.bucket_input import BucketInput
+from thalweg.spark.bucket_output import observation, observed, results
+from thalweg.spark.buckets import bucket_keys, default_buckets
+from thalweg.spark.command_files import CommandFiles
+from thalweg.spark.description import BUCKETS, Description, description
+from thalweg.spark.division import Division, divide
+from thalweg.spark.operator import EMITTED, BucketOperator
+from thalweg.spark.relations import Broadcasted
+from thalweg.spark.resident import Spec
+from thalweg.spark.streams import Stream
+
+
+class QueryBuilder:
+    """Puts the queries of one app together.
+
+    Args:
+        spark: the session of the operator.
+        streams: those that the app has been told of, by name; more may come.
+        commands: where commands to queries lie.
+        directory: that of the app.
+
+    """
+
+    def __init__(
+        self, spark: SparkSession, streams: Mapping[str, Stream], commands: CommandFiles, directory: str | Path
+    ) -> None:
+        self.spark = spark
+        self._streams = streams
+        self._commands = commands
+        self._directory = directory
+
+    def answer(self, query: Query, options: Options) -> DataFrame:
+        """The answer of a query, as a DataFrame that looks at its checkpoint when it is started."""
+        plan_for(query, Statistics.default(query), options.plan, options.states)  # what is wrong with it is said now
+        warn_of_zones({ref.alias: ref.schema.field(ref.time).type for ref in query.streams if ref.time is not None})
+        sessions = [self._streams[ref.stream].session for ref in query.streams if not ref.is_static]
+        return Answer(
+            query.name, lambda known, is_ending: self._prepared(query, options, known, is_ending=is_ending), sessions
+        )
+
+    def _prepared(self, query: Query, options: Options, known: Description | None, *, is_ending: bool) -> Prepared:
+        """The query as one stateful operator, to go on from a checkpoint of this description, or to begin.
+
+        ``is_ending``: all that is left to do from there is a batch that ends the input.
+        """
+        division = self.divide(query)
+        most_buckets = int((known or {}).get(BUCKETS) or self.most_buckets(options))
+        partitioning = choose_partitioning(query, most_buckets)
+        bucket_input = BucketInput(self.spark, self._streams, division, partitioning, options)
+        relations = bucket_input.relations()
+        described = description(query, partitioning, division.carried, relations, most_buckets)
+        keys = bucket_keys(partitioning.buckets)
+        sources = sorted(enumerate(query.streams), key=_source_order)
+        packed = [bucket_input.packed(stream, ref.time, keys) for stream, ref in sources if ref.time is not None]
+        packed.append(
+            control.commands(
+                self.spark,
+                self._commands,
+                keys,
+                query.name,
+                described,
+                tells_starts=options.idle_timeout is not None,
+                is_ending=is_ending,
+            )
+        )
+        spec = Spec(
+            identity=uuid.uuid4().hex,
+            query=division.inside,
+            partitioning=partitioning,
+            lateness=tuple(
+                None
+                if ref.is_static
+                else interval_option("lateness", self._streams[ref.stream].lateness or options.lateness or "0 seconds")
+                for ref in query.streams
+            ),
+            relations=Broadcasted.of(self.spark.sparkContext.broadcast(relations)) if relations else None,
+            idle_timeout=None
+            if options.idle_timeout is None
+            else interval_option("idle_timeout", options.idle_timeout),
+            plan=options.plan,
+            policies=Policies.of(options, written=options.plan is not None, lasting=query.may_hold_forever).shared_by(
+                partitioning.buckets
+            ),
+            late_directory=side_output.shared(self._directory) if options.late_rows == "table" else None,
+            described=described,
+            shown=tuple(bucket_input.shown(s) for s in range(len(query.streams))),
+            selections=tuple(ref.selection for ref in query.streams) if division.select else (),
+        )
+        emitted = (
+            reduce(DataFrame.unionAll, packed)
+            .groupBy("bucket")
+            .transformWithStateInPandas(
+                statefulProcessor=BucketOperator(spec), outputStructType=EMITTED, outputMode="append", timeMode="none"
+            )
+            .observe(observation(query.name), *observed(saves=options.feedback is not None and query.kind == "join"))
+        )
+        return Prepared(results(division, self._streams, emitted), described)
+
+    def divide(self, query: Query) -> Division:
+        """Which part of a query Spark SQL computes, and which part its buckets."""
+        return divide(query, {name: known.kept for name, known in self._streams.items()})
+
+    def most_buckets(self, options: Options) -> int:
+        """Into how many buckets a query that begins is divided at most."""
+        return options.buckets or default_buckets(self.spark.sparkContext.defaultParallelism)
+
+
+def _source_order(numbered: tuple[int, StreamRef]) -> tuple[str, int]:
+    """How sources are ordered in Spark's plan: not as in FROM, for a checkpoint knows them by their number alone.
+
+    So a query whose streams have changed places in FROM goes on with the same sources under the same numbers.
+    """
+    position, ref = numbered
+    return ref.stream, position
