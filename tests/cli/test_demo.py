@@ -75,6 +75,13 @@ def test_it_ends_with_the_picture_of_the_readme(shown: str, out: Path) -> None:
     assert drawn == (ROOT / "docs" / "pictures" / demo_picture.NAME).read_text()
 
 
+def test_the_readme_has_its_numbers(shown: str) -> None:
+    readme = (ROOT / "README.md").read_text()
+    ((lacked, completed),) = re.findall(r"it lacked ([\d,]+) keys.*?happened ([\d,]+) times", shown, re.DOTALL)
+    rows = re.findall(r"^live change +([\d,]+) +[0-9a-f]{16}$", shown, re.MULTILINE)
+    assert [each for each in (lacked, completed, *rows) if f" {each} " not in readme.replace("\n", " ")] == []
+
+
 def number(text: str) -> int:
     return int(text.replace(",", ""))
 

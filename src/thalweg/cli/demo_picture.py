@@ -87,7 +87,7 @@ def _panel(panel: Panel, top: int, first: float, last: float) -> Iterator[str]:
         y = top + 14 + 22 * number
         yield f'<path d="M{right + 14} {y - 4}h22" stroke="{line.color}" stroke-width="2.5"{style}/>'
         yield _text(right + 42, y, line.name)
-    yield _text(across(0) + 6, top + 12, "plan change", f'fill="{_MARK}"')
+    yield _text(across(0) - 6, top + 14, "plan change", f'fill="{_MARK}" text-anchor="end"')
 
 
 def _text(x: float, y: float, text: str, more: str = "") -> str:
