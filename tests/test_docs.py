@@ -13,6 +13,7 @@ import pytest
 
 import thalweg
 from thalweg.cql import Source, bind
+from thalweg.engine.state_status import diagram
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [
@@ -21,7 +22,8 @@ DOCUMENTS = [
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "examples").glob("*/README.md")),
 ]
-WRAPPED = [path for path in DOCUMENTS if path.name not in ("architecture.md", "experiments.md")]
+TERMS = ("young", "gathering", "settled", "void", "completion", "reader", "slice", "gate", "ledger")
+"""Words that the code and the documents use in a sense of their own."""
 TIME = pa.timestamp("us")
 CATALOG = {
     "trades": Source(
@@ -51,9 +53,33 @@ def test_queries_of_the_language_guide_bind(text: str) -> None:
     assert bind(text, CATALOG)
 
 
-@pytest.mark.parametrize("path", WRAPPED, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_lines_fit_a_screen(path: Path) -> None:
     assert [line for line in path.read_text().splitlines() if len(line) > 120] == []
+
+
+def glossary() -> dict[str, str]:
+    text = (ROOT / "docs" / "glossary.md").read_text()
+    return dict(re.findall(r"^\| ([a-z ]+) \| (.+\.) \|$", text, re.MULTILINE))
+
+
+def test_the_glossary_defines_our_terms_in_two_sentences_at_most() -> None:
+    terms = glossary()
+    assert [term for term in TERMS if term not in terms] == []
+    assert [term for term, meaning in terms.items() if len(re.findall(r"[.](?: |$)", meaning)) not in (1, 2)] == []
+    assert [*terms] == sorted(terms)
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/architecture.md"])
+def test_the_glossary_is_linked(name: str) -> None:
+    assert re.search(r"\]\((docs/)?glossary\.md\)", (ROOT / name).read_text())
+
+
+def test_the_diagram_of_statuses_is_up_to_date() -> None:
+    """Paste ``thalweg.engine.state_status.diagram()`` between the markers when the table changes."""
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    shown = re.findall(r"<!-- statuses: begin -->\n```mermaid\n(.*?)\n```\n<!-- statuses: end -->", text, re.DOTALL)
+    assert shown == [diagram()]
 
 
 def test_the_changelog_has_this_version_and_a_section_for_what_comes() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pyarrow as pa
 import pytest
@@ -11,9 +12,10 @@ from typer.testing import CliRunner
 
 from tests.cli.conftest import Invoke
 from thalweg.cli import demo_data as shop
-from thalweg.cli import demo_replay, demo_spark
+from thalweg.cli import demo_picture, demo_replay, demo_spark
 from thalweg.cli.app import app
 
+ROOT = Path(__file__).parents[2]
 RUNS = ("first plan", "second plan", "live change")
 
 
@@ -23,9 +25,14 @@ def streams() -> dict[str, pa.Table]:
 
 
 @pytest.fixture(scope="module")
-def shown() -> str:
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("demo") / "out"
+
+
+@pytest.fixture(scope="module")
+def shown(out: Path) -> str:
     """What the demo in process prints."""
-    result = CliRunner().invoke(app, ["demo", "--in-process", "--seconds", "20"])
+    result = CliRunner().invoke(app, ["demo", "--in-process", "--out", str(out)])
     assert result.exit_code == 0, result.output
     return result.stdout
 
@@ -39,7 +46,7 @@ def test_the_answer_is_the_same_in_every_run(shown: str) -> None:
 
 
 def test_it_shows_query_plan_rates_and_states(shown: str) -> None:
-    assert "FROM   ads     a [RANGE 5 SECONDS]" in shown
+    assert "FROM   ads     a [RANGE 20 SECONDS]" in shown
     assert "plan  ((a c) o) k" in shown
     assert re.search(
         r"^live change +\(\(a c\) o\) k, at noon \(\(c o\) a\) k +[\d.]+ m?s +[\d,]+ +[\d,]+$", shown, re.M
@@ -48,7 +55,38 @@ def test_it_shows_query_plan_rates_and_states(shown: str) -> None:
     assert re.search(r"^c⋈o +- +[\d,]+ tuples, [\d,]+ keys? live +[\d,]+ tuples", shown, re.M)
 
 
-def test_an_answer_that_differs_is_an_error(thalweg: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_completes_the_keys_that_are_asked_for_and_no_others(shown: str) -> None:
+    ((lacked, completed),) = re.findall(r"it lacked ([\d,]+) keys.*?happened ([\d,]+) times", shown, re.DOTALL)
+    assert 1_000 < number(completed) < number(lacked) / 5
+
+
+def test_the_change_stores_less_than_either_plan(shown: str) -> None:
+    stored = dict(re.findall(rf"^({'|'.join(RUNS)}) .*s +[\d,]+ +([\d,]+)$", shown, re.MULTILINE))
+    first, second, live = (number(stored[run]) for run in RUNS)
+    assert live < min(first, second) / 2
+
+
+def test_it_ends_with_the_picture_of_the_readme(shown: str, out: Path) -> None:
+    """``thalweg demo --in-process --out docs/pictures`` draws it anew."""
+    assert shown.rstrip().endswith(f"A picture of the three runs: {out / demo_picture.NAME}")
+    drawn = (out / demo_picture.NAME).read_text()
+    lines = ElementTree.fromstring(drawn).findall("{http://www.w3.org/2000/svg}polyline")  # noqa: S314 - our own
+    assert len(lines) == 4
+    assert drawn == (ROOT / "docs" / "pictures" / demo_picture.NAME).read_text()
+
+
+def test_the_readme_has_its_numbers(shown: str) -> None:
+    readme = (ROOT / "README.md").read_text()
+    ((lacked, completed),) = re.findall(r"it lacked ([\d,]+) keys.*?happened ([\d,]+) times", shown, re.DOTALL)
+    rows = re.findall(r"^live change +([\d,]+) +[0-9a-f]{16}$", shown, re.MULTILINE)
+    assert [each for each in (lacked, completed, *rows) if f" {each} " not in readme.replace("\n", " ")] == []
+
+
+def number(text: str) -> int:
+    return int(text.replace(",", ""))
+
+
+def test_an_answer_that_differs_is_an_error(thalweg: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     honest = demo_replay.replayed
 
     def forgetful(streams: dict[str, pa.Table], plan: str, *changes: tuple[int, str]) -> object:
@@ -57,7 +95,7 @@ def test_an_answer_that_differs_is_an_error(thalweg: Invoke, monkeypatch: pytest
         return honest(streams, plan, *changes)
 
     monkeypatch.setattr(demo_replay, "replayed", forgetful)
-    result = thalweg("demo", "--in-process", "--seconds", "20")
+    result = thalweg("demo", "--in-process", "--seconds", "20", "--out", tmp_path)
     assert result.exit_code == 1
     assert "The answers differ." in result.stdout
 
@@ -101,16 +139,18 @@ def test_on_spark_the_plan_changes_and_the_answer_does_not(
     plans = re.findall(r"^(morning|new plan|afternoon) .*   (\(.*)$", result.stdout, re.M)
     before, after = shop.BEFORE_NOON, shop.AFTER_NOON
     assert plans == [*2 * [("morning", before)], ("new plan", after), *2 * [("afternoon", after)]]
+    completed = re.findall(r"^(?:morning|new plan|afternoon) +[\d,]+ +[\d,]+ +[\d,]+ +([\d,]+) ", result.stdout, re.M)
+    assert [number(each) > 0 for each in completed[:4]] == [False, False, False, True]
     assert re.search(r"^The same [1-9][\d,]* rows: ", result.stdout, re.M)
+    assert {entry.name for entry in (tmp_path / "out").iterdir()} == {"results", demo_picture.NAME}
+    assert result.stdout.rstrip().endswith(f"A picture of the run: {tmp_path / 'out' / demo_picture.NAME}")
 
 
-def test_files_of_others_are_not_overwritten(thalweg: Invoke, tmp_path: Path) -> None:
-    (tmp_path / "thesis.txt").touch()
+@pytest.mark.parametrize("name", ["thesis.txt", "results/thesis.txt"])
+def test_files_of_others_are_not_overwritten(thalweg: Invoke, tmp_path: Path, name: str) -> None:
+    (tmp_path / "results").mkdir()
+    (tmp_path / name).touch()
     result = thalweg("demo", "--out", tmp_path)
     assert result.exit_code == 1
     assert "Choose another place" in result.stderr
-    assert (tmp_path / "thesis.txt").exists()
-
-
-def test_in_process_nothing_is_written(thalweg: Invoke, tmp_path: Path) -> None:
-    assert thalweg("demo", "--in-process", "--out", tmp_path).exit_code == 2
+    assert (tmp_path / name).exists()

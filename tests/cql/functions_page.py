@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from pathlib import Path
 
 from tests.cql.conformance import ERROR, ROWS, Record, recorded
@@ -12,6 +13,7 @@ from thalweg.cql.number_functions import ROUNDED
 from thalweg.errors import ThalwegError
 
 PAGE = Path(__file__).parents[2] / "docs" / "functions.md"
+WIDTH = 120
 SOURCE = {"rows": Source(ROWS.schema, "m")}
 _HEAD = """# Functions
 
@@ -47,11 +49,11 @@ def page() -> str:
     lines = ["| function | example, and the type of its result | computed in process for |", "| --- | --- | --- |"]
     for name in sorted(FUNCTIONS - {"case", "if", "cast", "try_cast"}):
         uses = [r for r in records if re.match(rf"{name}\(", r.expression, re.IGNORECASE)]
-        lines.append(_line(name, uses))
+        lines += _lines(name, uses)
     operators = [r for r in records if not re.match(r"\w+\(", r.expression) and " " in r.expression]
     text = _HEAD + "\n".join(lines)
-    text += "\n\nThe last digit of these may differ, since Java leaves it open: "
-    text += ", ".join(f"`{name}`" for name in sorted(ROUNDED)) + ".\n"
+    rounded = ", ".join(f"`{name}`" for name in sorted(ROUNDED))
+    text += "\n\n" + _wrapped(f"The last digit of these may differ, since Java leaves it open: {rounded}.")
     text += "\nThe aggregates are " + ", ".join(f"`{name.upper()}`" for name in AGGREGATES) + ".\n"
     text += "\n## Operators and casts\n\n| expression | type | in process |\n| --- | --- | --- |\n"
     for r in operators:
@@ -64,18 +66,26 @@ def page() -> str:
     text += "\n## On Spark alone\n\n"
     alone = [r for r in records if r.expression.split("(")[0].lower() not in FUNCTIONS and "(" in r.expression]
     alone = [r for r in alone if re.match(r"\w+\(", r.expression) and not computed(r.expression)]
-    text += "For example: " + ", ".join(f"`{r.expression}` ({r.kind})" for r in alone) + ".\n"
-    return text
+    return text + _wrapped("For example: " + ", ".join(f"`{r.expression}` ({r.kind})" for r in alone) + ".")
 
 
-def _line(name: str, uses: list[Record]) -> str:
+def _wrapped(paragraph: str) -> str:
+    """A paragraph in lines that fit; what is code is not parted."""
+    whole = re.sub(r"`[^`]*`", lambda code: code[0].replace(" ", "\0"), paragraph)
+    return textwrap.fill(whole, WIDTH, break_long_words=False, break_on_hyphens=False).replace("\0", " ") + "\n"
+
+
+def _lines(name: str, uses: list[Record]) -> list[str]:
+    """The row of a function; further rows, where its exceptions do not fit on one line."""
     if not uses:
-        return f"| `{name}` | | yes |"
+        return [f"| `{name}` | | yes |"]
     able = [use for use in uses if computed(use.expression)]
     example = (able or uses)[0]
-    unable = [use.expression for use in uses if use not in able]
-    where = (
-        "all that were tried" if not unable else "all that were tried but " + ", ".join(f"`{each}`" for each in unable)
-    )
-    shown = where.replace("|", "\\|")
-    return f"| `{name}` | `{example.expression}`: {example.kind} | {shown} |"
+    unable = [f"`{use.expression}`".replace("|", "\\|") for use in uses if use not in able]
+    lines = [f"| `{name}` | `{example.expression}`: {example.kind} | all that were tried" + " but" * bool(unable)]
+    for number, each in enumerate(unable):
+        text = each + "," * (number < len(unable) - 1)
+        if len(f"{lines[-1]} {text} |") > WIDTH:
+            lines.append("| | |")
+        lines[-1] += f" {text}"
+    return [f"{line} |" for line in lines]

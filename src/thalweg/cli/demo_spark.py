@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from thalweg.cli.console import grid, show
+from thalweg.cli.demo_picture import NAME, Line, Panel, write_picture
 from thalweg.cli.demo_text import checksum, headline, introduce, same_rows
 from thalweg.cli.progress import Follower, Totals
 from thalweg.cli.render import counted, duration
@@ -28,8 +29,10 @@ if TYPE_CHECKING:
 _SLICES = 8
 """Of time, half of them before noon: enough to watch, few enough for a minute."""
 _COLUMNS = "{:<10} {:>9} {:>12} {:>12} {:>10} {:>8} {:>8}   {}"
-_OURS = re.compile(r"_spark_metadata|\.?part-.*|\.?_SUCCESS.*")
-"""What an earlier demo leaves in its directory."""
+_RESULTS = "results"
+_OURS = re.compile(rf"{re.escape(NAME)}|{_RESULTS}")
+_PARTS = re.compile(r"_spark_metadata|\.?part-.*|\.?_SUCCESS.*")
+"""What an earlier demo leaves in its directory, and in that of its results."""
 
 
 def tell(console: Console, seconds: int, out: Path, *, debug: bool) -> bool:
@@ -46,12 +49,15 @@ def tell(console: Console, seconds: int, out: Path, *, debug: bool) -> bool:
         from thalweg.spark.app import App
 
         app = App(spark, directory=root / "app")
-        query = _start(app, streams, root, out)
+        query = _start(app, streams, root, out / _RESULTS)
         try:
-            _show_day(console, app, query, shop.slices(streams, seconds, _SLICES), root)
+            keys = shop.keys_in_windows(streams, shop.NOON_US)
+            steps = _show_day(console, app, query, shop.slices(streams, seconds, _SLICES), root, keys)
         finally:
             query.stop()
-    return _compare(console, streams, out)
+    same = _compare(console, streams, out / _RESULTS)
+    console.print(f"\nA picture of the run: {_draw(out, streams, steps, seconds)}")
+    return same
 
 
 def _start(app: App, streams: Mapping[str, pa.Table], root: Path, out: Path) -> StreamingQuery:
@@ -69,46 +75,53 @@ def _start(app: App, streams: Mapping[str, pa.Table], root: Path, out: Path) -> 
     return writer.start(str(out.absolute()))
 
 
-def _show_day(console: Console, app: App, query: StreamingQuery, slices: list[dict[str, pa.Table]], root: Path) -> None:
-    """Bring in the streams slice by slice, and at noon the other plan; a line about each."""
+def _show_day(
+    console: Console, app: App, query: StreamingQuery, slices: list[dict[str, pa.Table]], root: Path, keys: int
+) -> list[Totals]:
+    """Bring in the streams slice by slice, and at noon the other plan; a line about each. What each slice led to."""
     from thalweg.cli import demo_data as shop
 
     headline(console, "The query runs on Spark")
     console.print(_COLUMNS.format("", "tuples in", "in windows", "in states", "completed", "results", "time", "plan"))
     follower = Follower(app, query)
-    rebuilds = 0
+    steps, rebuilds = [], 0
     for number, slice_ in enumerate(slices):
         if number == len(slices) // 2:
             app.command("plan", plan=shop.AFTER_NOON)
-            rebuilds += _show_step(console, query, follower, "new plan")
+            rebuilds += _show_step(console, query, follower, "new plan").rebuilds
         for name, table in slice_.items():
             _put(table, root / name / f"{number:03}.parquet")
-        rebuilds += _show_step(console, query, follower, "morning" if number < len(slices) // 2 else "afternoon")
+        steps.append(_show_step(console, query, follower, "morning" if number < len(slices) // 2 else "afternoon"))
+        rebuilds += steps[-1].rebuilds
     console.print(
-        """
+        f"""
 in windows: tuples of the four streams that are alive; nothing else is kept on disk.
-in states: intermediate results. The change drops those of the old plan and
-begins with none of the new one's; each key is completed from the windows when a
-tuple first asks for it (completed). The query never stopped."""
+in states: intermediate results. The change drops those of the old plan. The new
+plan's state c⋈o begins young: it stores new results, and lacks those that tuples
+from before noon make.
+completed: keys of c⋈o that an ad asked for, and that were computed from the
+windows then. The windows had {keys:,} keys of c⋈o at noon; nobody computed the
+others. The query never stopped."""
     )
     if rebuilds:
         moves = "Once a bucket" if rebuilds == 1 else f"{rebuilds} times a bucket"
         console.print(f"({moves} came to another worker, which made its states anew from the windows.)")
+    return steps
 
 
-def _show_step(console: Console, query: StreamingQuery, follower: Follower, name: str) -> int:
-    """Wait until the query has taken what is there, and say what that led to; how often a bucket was built anew."""
+def _show_step(console: Console, query: StreamingQuery, follower: Follower, name: str) -> Totals:
+    """Wait until the query has taken what is there, and say what that led to."""
     query.processAllAvailable()
     step = Totals()
     for report in follower.new_reports():
         step.add(report)
     if step.last is None:
-        return 0
+        return step
     last = step.last
     numbers = (step.rows_in, last.tuples, last.entries, step.completions, step.results)
     cells = [f"{number:,}" for number in numbers]
     console.print(_COLUMNS.format(name, *cells, duration(step.seconds), plans_text(last.plans)).rstrip())
-    return step.rebuilds
+    return step
 
 
 def _put(table: pa.Table, file: Path) -> None:
@@ -118,6 +131,28 @@ def _put(table: pa.Table, file: Path) -> None:
     hidden = file.with_name(f".{file.name}")
     pq.write_table(table, hidden)
     hidden.replace(file)
+
+
+def _draw(out: Path, streams: dict[str, pa.Table], steps: list[Totals], seconds: int) -> Path:
+    """Draw what the states held after each slice, with and without the change, and the keys completed in it."""
+    from thalweg.cli import demo_data as shop
+    from thalweg.cli.demo_replay import replayed
+
+    span = seconds / len(steps)
+    ends = [span * (number + 1) - seconds / 2 for number in range(len(steps))]
+    held = [(end, float(step.last.entries if step.last else 0)) for end, step in zip(ends, steps, strict=True)]
+    completed = [(end, float(step.completions)) for end, step in zip(ends, steps, strict=True)]
+    unchanged = []
+    for end in ends:
+        run = replayed(shop.until(streams, shop.NOON_US + round(end * 1_000_000)), shop.BEFORE_NOON)
+        entries = sum(state.tuples for state in run.result.summary.states if state.name not in shop.ALIASES)
+        unchanged.append((end, float(entries)))
+    lines = [Line("first plan, in process", "#57606a", unchanged, dashed=True), Line("on Spark", "#0969da", held)]
+    panels = [
+        Panel(f"intermediate results in states, every {span:g} s of the streams", lines),
+        Panel(f"keys completed, every {span:g} s of the streams", [Line("on Spark", "#0969da", completed)]),
+    ]
+    return write_picture(out, "A plan change while the join runs on Spark", panels)
 
 
 def _compare(console: Console, streams: Mapping[str, pa.Table], out: Path) -> bool:
@@ -146,9 +181,14 @@ def _clear(out: Path) -> None:
     """Make room where an earlier demo wrote; nobody else's files are touched."""
     if not out.exists():
         return
-    if not out.is_dir() or not all(_OURS.fullmatch(entry.name) for entry in out.iterdir()):
+    results = out / _RESULTS
+    if not (_holds_only(out, _OURS) and (not results.exists() or _holds_only(results, _PARTS))):
         raise InputError(f"{out} holds other things than the results of a demo. Choose another place: --out DIR.")
     shutil.rmtree(out)
+
+
+def _holds_only(directory: Path, names: re.Pattern[str]) -> bool:
+    return directory.is_dir() and all(names.fullmatch(entry.name) for entry in directory.iterdir())
 
 
 @contextmanager

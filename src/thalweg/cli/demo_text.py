@@ -24,10 +24,10 @@ tuples. Which ads, clicks and coupons led to which orders?
     console.print("".join(f"    {line}\n" for line in shop.QUERY.splitlines()))
     console.print(
         """\
-In the morning a small crowd of regulars clicks and orders, and ads reach other
-people. At noon a campaign begins: now ads and clicks are about a curious crowd
-that rarely orders. So first ads ⋈ clicks is small and clicks ⋈ orders is large,
-and after noon it is the other way round: no single plan is good all day."""
+In the morning regular customers click and order, and ads reach other people. At
+noon a campaign begins: all ads now go to some of the regulars, most of whom click
+and do not order. So first ads ⋈ clicks is small and clicks ⋈ orders is large, and
+after noon it is the other way round: no single plan is good all day."""
     )
 
 
