@@ -8,14 +8,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.adapt.workloads import STAR
+from tests.adapt.workloads import STAR, turning_star
+from thalweg.adapt.decision import Decision
 from thalweg.cql import Source, bind
 from thalweg.driver.bucket_driver import BucketDriver
 from thalweg.errors import PlanError, ThalwegError
-from thalweg.options import Adaptivity
+from thalweg.options import Adaptivity, Options
 from thalweg.plan.difference import format_any
 from thalweg.plan.statistics import Statistics
 from thalweg.policies import Policies
+from thalweg.replayer import open_replay
 
 SCHEMA = pa.schema([("ts", pa.int64()), *((name, pa.int64()) for name in "xyzn")])
 (QUERY,) = bind(STAR, dict.fromkeys(("hub", "a", "b", "c"), Source(SCHEMA, "ts")))
@@ -115,3 +117,17 @@ def test_a_set_difference_is_driven_too() -> None:
     assert driver.release() is not None
     notes: dict[str, Any] = driver.notes()
     assert notes["controller"] is None
+
+
+def test_every_change_is_noted_although_old_decisions_are_forgotten() -> None:
+    """The controller keeps the last thousand."""
+    settings = Adaptivity(period=500, overhead=1.0, persistence=2, cool_down=1)
+    replay = open_replay(STAR, turning_star(seconds=6.0), options=Options(batch_size=512, adaptive=settings))
+    old = Decision(0, "stay", "no better plan is known", "")
+    for _ in replay.steps():
+        assert replay.driver.controller is not None
+        decisions = replay.driver.controller.decisions
+        decisions[:0] = [old] * (1_000 - len(decisions))
+    changes = [decision.position for decision in decisions if decision.action == "change"]
+    assert len(changes) >= 2
+    assert [use.position for use in replay.plans] == [0, *changes]

@@ -142,7 +142,9 @@ class Replay:
             if watermark == FOREVER:
                 break
             self.answer += bucket.settle(watermark)
-            if any(decision.action == "change" for decision in driver.consider(done)):
+            changes = driver.history.changes
+            driver.consider(done)
+            if driver.history.changes > changes:
                 self._note_plan(done)
             yield done
         for position, text in switches:  # after the last tuple
