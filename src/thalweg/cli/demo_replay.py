@@ -85,7 +85,7 @@ def replayed(streams: Mapping[str, pa.Table], plan: str, *changes: tuple[int, st
 
     options = {"plan": plan, "states": "all", "batch_size": 2 * shop.RATE}
     replay = open_replay(shop.QUERY, streams, options=options, transitions=changes)
-    steps = ((done, replay.bucket.work) for done in replay.steps())
+    steps = ((done, replay.driver.bucket.work) for done in replay.steps())
     work = [(0, 0, 0), *((done, total.stored, total.completions) for done, total in steps)]
     return Run(replay.result(), tuple(work))
 
