@@ -64,14 +64,16 @@ def watch(*kernels: ModuleType) -> None:
 
 
 @contextmanager
-def uncompiled(kernels: ModuleType) -> Iterator[None]:
-    """Inside, the functions of a kernel module (and those that they call) are not compiled."""
-    compiled = {name: value for name, value in vars(kernels).items() if hasattr(value, "py_func")}
-    assert compiled, f"{kernels.__name__} has no compiled functions"
+def uncompiled(*kernels: ModuleType) -> Iterator[None]:
+    """Inside, the functions of kernel modules (and those that they call) are not compiled."""
+    compiled = [
+        (module, name, value) for module in kernels for name, value in vars(module).items() if hasattr(value, "py_func")
+    ]
+    assert {module for module, _, _ in compiled} == set(kernels), "a module has no compiled functions"
     try:
-        for name, function in compiled.items():
-            setattr(kernels, name, only_forwards(function.py_func))
+        for module, name, function in compiled:
+            setattr(module, name, only_forwards(function.py_func))
         yield
     finally:
-        for name, function in compiled.items():
-            setattr(kernels, name, function)
+        for module, name, function in compiled:
+            setattr(module, name, function)

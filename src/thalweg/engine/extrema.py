@@ -24,8 +24,10 @@ from thalweg.engine.accumulators import (
 )
 from thalweg.engine.arrays import Bools, Int8s, Int64s, grown
 from thalweg.engine.interner import Interner
-from thalweg.engine.kernels import aggregate as kernels
-from thalweg.engine.kernels.aggregate import KEY, NOTHING, Heaps, Routed
+from thalweg.engine.kernels import extrema as kernels
+from thalweg.engine.kernels.aggregate import NOTHING, Routed
+from thalweg.engine.kernels.extrema import KEY, Heaps
+from thalweg.engine.kernels.sums import SIGN
 
 
 class Extremum(Accumulator):
@@ -62,7 +64,7 @@ class Extremum(Accumulator):
         elif pa.types.is_floating(kind):
             column = pa.array(_float_order(keys).view(np.float64), mask=null)
         elif pa.types.is_uint64(kind):
-            column = pa.array((keys ^ kernels.SIGN).view(np.uint64), mask=null)
+            column = pa.array((keys ^ SIGN).view(np.uint64), mask=null)
         elif pa.types.is_date32(kind) or pa.types.is_time32(kind):
             column = pa.array(keys.astype(np.int32), mask=null)
         else:
@@ -163,7 +165,7 @@ def _ordered(array: pa.Array) -> Int64s:
     integers = as_integers(array)
     if pa.types.is_floating(array.type):
         return _float_order(integers)
-    return integers ^ kernels.SIGN if pa.types.is_uint64(array.type) else integers
+    return integers ^ SIGN if pa.types.is_uint64(array.type) else integers
 
 
 def _float_order(bits: Int64s) -> Int64s:

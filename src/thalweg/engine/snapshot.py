@@ -24,9 +24,10 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.engine.assembly import Assembly
-from thalweg.engine.kernels.aggregate import DoubleSums, Heaps
 from thalweg.engine.kernels.eddy import Eddy
+from thalweg.engine.kernels.extrema import Heaps
 from thalweg.engine.kernels.feedback import Feedback
+from thalweg.engine.kernels.sums import DoubleSums
 from thalweg.engine.kernels.tables import Frames, Inbox
 from thalweg.engine.production import Habit
 from thalweg.engine.windows import Heads

@@ -30,8 +30,9 @@ from thalweg.engine.accumulators import (
 )
 from thalweg.engine.arrays import Bools, Int64s, grown
 from thalweg.engine.interner import canonical_bits
-from thalweg.engine.kernels import aggregate as kernels
-from thalweg.engine.kernels.aggregate import LIMB_BITS, LIMB_MASK, DoubleSums, Routed
+from thalweg.engine.kernels import sums as kernels
+from thalweg.engine.kernels.aggregate import Routed
+from thalweg.engine.kernels.sums import LIMB_BITS, LIMB_MASK, DoubleSums
 from thalweg.errors import ThalwegError
 
 _EXACT_IN_DOUBLE = 2**53  # integers below are doubles, so the quotient of two is rounded once
