@@ -11,7 +11,7 @@ from thalweg.engine.assembly_lists import Lists, Path, partner_paths
 from thalweg.engine.feedback_assembly import FeedbackBuilder
 from thalweg.engine.kernels import feedback as fb
 from thalweg.engine.kernels import tables as k
-from thalweg.engine.kernels.compiled import Int32s, Int64s
+from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.layout import StreamLayout
 from thalweg.engine.program_assembly import Parts, Steps, bindings, first_key, straight_field
 from thalweg.plan.program import Program, Programs
@@ -34,7 +34,7 @@ class Assembly:
 
     paths: tuple[Path, ...]
     nodes: tuple[Node, ...]
-    steps: Int32s
+    steps: Int64s
     programs: Int64s
     lists: Int64s
     path_fields: tuple[tuple[int, int], ...]
@@ -99,7 +99,7 @@ def assemble(
     return Assembly(
         paths,
         nodes,
-        np.array(steps, np.int32).reshape(-1, k.STEP_FIELDS),
+        np.array(steps, np.int64).reshape(-1, k.STEP_FIELDS),
         np.array(table, np.int64).reshape(-1, k.PROGRAM_FIELDS),
         np.array(lists.numbers or [0], np.int64),
         path_fields,

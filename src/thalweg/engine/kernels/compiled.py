@@ -14,7 +14,6 @@ from thalweg.engine.kernels.indexing import UnsignedIndexing
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 Int64s = NDArray[np.int64]
-Int32s = NDArray[np.int32]
 Float64s = NDArray[np.float64]
 
 _HOW: dict[str, Any] = {"error_model": "numpy", "pipeline_class": UnsignedIndexing}

@@ -67,7 +67,7 @@ def _unsigned(index: Any) -> Any:
     if isinstance(index, types.BaseTuple):
         parts: Any = index
         return types.BaseTuple.from_types([_unsigned(each) for each in parts])
-    return types.uintp if index in (types.intp, types.int64, types.int32) else index
+    return types.uintp if index in (types.intp, types.int64) else index
 
 
 class UnsignedIndexing(CompilerBase):

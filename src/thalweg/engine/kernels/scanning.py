@@ -133,8 +133,8 @@ def scan(
                     found = False
                     break
     work[step, k.W_CANDIDATES] += looked
-    frames.cursor[frame, depth] = candidate if candidate >= oldest else -1
     if found:
+        frames.cursor[frame, depth] = candidate if candidate >= oldest else -1
         work[step, k.W_MATCHES] += 1
         prefetch(mem, region + (max(candidate, oldest) & mask) * stride)  # it comes before it is needed
         frames.latest[frame, depth + 1] = reached

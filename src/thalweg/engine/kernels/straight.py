@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from thalweg.engine.kernels import tables as k
-from thalweg.engine.kernels.compiled import Int32s, Int64s, allocating
+from thalweg.engine.kernels.compiled import Int64s, allocating
 from thalweg.engine.kernels.prefetch import prefetch
 from thalweg.engine.time_bounds import FOREVER
 
@@ -20,7 +20,7 @@ def run_straight(
     mem: Int64s,
     streams: Int64s,
     paths: Int64s,
-    steps: Int32s,
+    steps: Int64s,
     work: Int64s,
     programs: Int64s,
     registers: Int64s,

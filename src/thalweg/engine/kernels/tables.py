@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from thalweg.engine.kernels.compiled import Float64s, Int32s, Int64s
+from thalweg.engine.kernels.compiled import Float64s, Int64s
 
 GREATEST = 2**63 - 1
 ALL = -1
@@ -104,7 +104,7 @@ class Tables(NamedTuple):
     streams: Int64s  # a row per base window
     paths: Int64s  # a row per access path of a base window
     states: Int64s  # a row per kept state
-    steps: Int32s  # a row per instruction of a program
+    steps: Int64s  # a row per instruction of a program
     work: Int64s  # likewise: what was done
     programs: Int64s  # heads by stream, then completions by state, then what fills whole states
     lists: Int64s  # what rows refer to by start and count
