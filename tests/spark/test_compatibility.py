@@ -6,13 +6,15 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 import pytest
+from sqlglot import exp
 
 from thalweg.cql import Source, bind
 from thalweg.plan.partitioning import choose_partitioning
 from thalweg.spark.carriage import Kept, carriage
 from thalweg.spark.compatibility import carried_on, compare, obstacles
 from thalweg.spark.description import Description, description
-from thalweg.spark.division import divide
+from thalweg.spark.division import can_be_computed, divide
+from thalweg.spark.log_change import _passing
 from thalweg.spark.packing import blob
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us")), ("k", pa.int64()), ("x", pa.int64())])
@@ -306,3 +308,29 @@ def test_rows_of_a_static_relation_stay_where_results_have_yet_to_leave() -> Non
         assert obstacles(before, before) == []
         said.append(obstacles(before, now))
     assert said == [[], ["the rows of c are others, under results that were emitted before"]]
+
+
+def test_a_condition_that_only_spark_computes_cannot_be_added() -> None:
+    """Rows of the log are asked without Spark, so the batch that does it would fail, for ever."""
+    (query,) = bind(BASE, CATALOG)
+    condition = exp.GT(
+        this=exp.Anonymous(this="soundex_of", expressions=[exp.column("x", "a")]), expression=exp.Literal.number(3)
+    )
+    assert can_be_computed(query, query.streams[0].selection)
+    assert not can_be_computed(query, condition)
+    new = described(BASE + " AND a.x > 5")
+    assert compare(described(BASE), new).obstacles == []
+    new["streams"][0]["asks_log"] = False
+    (obstacle,) = compare(described(BASE), new).obstacles
+    assert "the selection of a is now 'a.x > 3 AND a.x > 5'" in obstacle
+    assert "computed without Spark" in obstacle
+
+
+def test_rows_of_the_log_that_a_condition_is_an_error_of_do_not_pass_it() -> None:
+    times = pa.array(range(6), pa.timestamp("us"))
+    rows = pa.table({"ts": times, "s": ["1", "x", "3", None, "", "2"]})
+    (query,) = bind("SELECT s FROM a [NOW] WHERE CAST(s AS INT) > 1", {"a": Source(rows.schema, "ts")})
+    selection = query.streams[0].selection
+    assert selection is not None
+    passing = _passing(selection, "a", rows)
+    assert passing.fill_null(value=False).to_pylist() == [False, False, True, False, False, True]

@@ -280,3 +280,14 @@ def test_spark_may_know_where_checkpoints_are(spark: SparkSession, tmp_path: Pat
         write_stream(tmp_path / "in" / "a", [*cut(table(0), 4), table(ROWS)])
     assert (tmp_path / "checkpoints" / "mine" / "offsets").exists()
     assert len(app.metrics(started)["buckets"]) == 4
+
+
+def test_offsets_of_other_sources_are_not_taken_for_those_of_commands(spark: SparkSession, tmp_path: Path) -> None:
+    """A Kafka topic may be called query."""
+    own = {"known": "[]", "commands": "[]", "query": '{"name": "mine"}', "starts": 1}
+    others = ['{"query": {"0": 17}}', '{"known": 3, "commands": [], "query": "x", "starts": 0}']
+    lines = ["v1", "{}", *others, json.dumps(own)]
+    for folder, text in (("offsets", "\n".join(lines)), ("commits", "v1\n{}")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "0").write_text(text)
+    assert Checkpoint(spark, str(tmp_path)).description() == {"name": "mine"}

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from thalweg.cql.query import Query
+from thalweg.cql.query import Query, RowsWindow
 from thalweg.engine.expressions import ColumnKey, plain_column
 from thalweg.options import Options
 from thalweg.plan.partitioning import Coordinate, Partitioning
@@ -134,8 +134,9 @@ class BucketInput:
             return F.xxhash64(*(sql.quoted(name) for name in hashable))
         kinds = [_type_of(self.division.query, stream, expression) for expression in coordinate.expressions]
         hashed = sql.hash_of([sql.column(expression, names) for expression in coordinate.expressions], kinds)
-        if all(plain_column(expression) is not None for expression in coordinate.expressions):
-            return hashed
+        counts = isinstance(self.division.query.streams[stream].window, RowsWindow)
+        if counts or all(plain_column(expression) is not None for expression in coordinate.expressions):
+            return hashed  # in a ROWS window a row that is not selected still counts among those of its partition
         # Rows that are not selected may lie anywhere, but somewhere.
         return F.coalesce(self._of_selected(stream, hashed, names), F.lit(0).cast("bigint"))
 

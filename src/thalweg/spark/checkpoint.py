@@ -19,6 +19,9 @@ from pyspark.sql import SparkSession
 from thalweg.spark.command_source import QUERY, Offset, has_ended
 from thalweg.spark.description import Description
 
+_OWN = {"known": str, "commands": str, QUERY: str, "starts": int}
+"""What every offset of the stream of commands has. Offsets of other sources may have some of these names."""
+
 _LOCAL = "file"
 
 FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
@@ -80,7 +83,7 @@ class Memory(ABC):
             return None
         for line in (self._read("offsets", str(max(batches))) or "").splitlines():
             offset = _parsed(line)
-            if isinstance(offset, dict) and QUERY in offset:
+            if isinstance(offset, dict) and all(isinstance(offset.get(name), kind) for name, kind in _OWN.items()):
                 return offset
         return None
 

@@ -192,6 +192,11 @@ def _compare_selections(found: Comparison, before: Description, place: int, old:
     lacking = [name for name, kind in now["selects"].items() if before["columns"].get(name) != kind]
     if lacking:
         found.obstacles.append(_lacking(now, lacking))
+    if not now["asks_log"]:
+        found.obstacles.append(
+            f"the selection of {alias} is now {_quoted(is_now)}, and that of the rows in the checkpoint is computed "
+            "without Spark, which cannot be done"
+        )
     found.selected.append(place)
     found.notes.append(f"{' AND '.join(added)} is new: rows in the window of {alias} that fail it no longer join")
 

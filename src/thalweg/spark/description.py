@@ -19,6 +19,7 @@ from thalweg.cql.query import AttributeClass, Output, Query, RangeWindow, Stream
 from thalweg.engine.expressions import columns_of, plain_column
 from thalweg.plan.partitioning import Partitioning
 from thalweg.spark.carriage import Carried
+from thalweg.spark.division import can_be_computed
 from thalweg.spark.relations import digest
 
 Description = dict[str, Any]
@@ -58,6 +59,7 @@ def description(
                 "required": list(carried[position].required),
                 "selection": [] if ref.selection is None else sorted({text(c) for c in conjuncts(ref.selection)}),
                 "selects": _selects(ref),
+                "asks_log": can_be_computed(query, ref.selection),
                 "window": _window(ref.window, text),
                 "rows": digests.get(position),
             }

@@ -22,6 +22,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from thalweg.cql import render
+from thalweg.cql.conjuncts import conjuncts
 from thalweg.cql.in_process import Translator, typed_value
 from thalweg.cql.query import (
     Aggregation,
@@ -111,7 +112,7 @@ class _Below:
     ) -> exp.Expression:
         """The expression itself if it can be computed in process, else a column that Spark computes."""
         try:
-            Translator(self._typed).translate(expression)
+            self.translate(expression)
         except (NoTypeError, NotInProcessError) as error:
             aliases = {alias for alias, _ in columns_of([expression])}
             if len(aliases) != 1:
@@ -128,7 +129,7 @@ class _Below:
         shown = [*(each.expression for each in self._query.select), aggregation.having]
         for expression in [each for each in shown if each is not None]:
             try:
-                Translator(self._typed).translate(expression)
+                self.translate(expression)
             except (NoTypeError, NotInProcessError) as error:
                 written = _as_written(expression, aggregation)
                 what = f"'{written}' stands in the SELECT list or HAVING of a query with aggregates"
@@ -136,11 +137,26 @@ class _Below:
                 hint = "Select the aggregate itself, and compute the rest from the DataFrame that app.sql returns."
                 raise UnsupportedError(why, None, hint) from error
 
+    def translate(self, expression: exp.Expression) -> None:
+        """See that an expression can be computed in process; an error if it cannot."""
+        Translator(self._typed).translate(expression)
+
     def _typed(self, node: exp.Column) -> Typed:
         if not node.table:
             return typed_value("NULL", _engine_types(self._query)[node.name])
         ref = self._query.streams[self._query.aliases.index(node.table)]
         return typed_value("NULL", ref.schema.field(node.name).type)
+
+
+def can_be_computed(query: Query, condition: exp.Expression | None) -> bool:
+    """Whether a condition on one stream can be computed without Spark."""
+    if condition is None:
+        return True
+    try:
+        _Below(query).translate(condition)
+    except (NoTypeError, NotInProcessError):
+        return False
+    return True
 
 
 def _divide_join(query: Query, keep: Mapping[str, Kept] | None) -> Division:
@@ -195,12 +211,19 @@ def _divide_join(query: Query, keep: Mapping[str, Kept] | None) -> Division:
 def computed_name(expression: exp.Expression, kind: pa.DataType, *, of_all: bool = False) -> str:
     """What the column is called that holds an expression over one stream.
 
-    It follows from what is computed, so rows of a checkpoint have it for any query that computes the same.
+    It follows from what is computed, so rows of a checkpoint have it for any query that computes the same. In which
+    order conditions are written does not matter.
+
+    >>> from sqlglot import parse_one
+    >>> one, other = parse_one("a.x > 1 AND a.y > 2"), parse_one("b.y > 2 AND b.x > 1")
+    >>> computed_name(one, pa.bool_()) == computed_name(other, pa.bool_())
+    True
     """
     tree = expression.copy()
     for column in tree.find_all(exp.Column):
         column.set("table", None)
-    digest = hashlib.sha256(f"{render(tree)} as {kind}".encode()).hexdigest()[:16]
+    text = " AND ".join(sorted(render(each) for each in conjuncts(tree)))
+    digest = hashlib.sha256(f"{text} as {kind}".encode()).hexdigest()[:16]
     return f"{_OF_ALL if of_all else '__c'}{digest}"
 
 

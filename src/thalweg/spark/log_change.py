@@ -23,6 +23,7 @@ from sqlglot import exp
 from thalweg.cql.query import Query, RangeWindow, RowsWindow
 from thalweg.engine.expressions import Expressions, plain_column
 from thalweg.engine.kernels.compiled import Int64s
+from thalweg.errors import InputError
 from thalweg.spark.chunks import Chunk, numbered, plain, times_of
 from thalweg.spark.compatibility import Comparison
 from thalweg.spark.division import computed_name
@@ -54,7 +55,7 @@ class LogChange:
         selection = self.selections[stream] if self.selections else None
         if stream not in self.compared.selected or selection is None or not table.num_rows:
             return table
-        passes = pc.fill_null(_evaluated(selection, ref.alias, table), False)
+        passes = pc.fill_null(_passing(selection, ref.alias, table), False)
         if isinstance(ref.window, RangeWindow):
             return table.filter(passes)
         return (
@@ -95,6 +96,18 @@ class Held:
 def _numbers(table: pa.Table) -> Int64s:
     numbers: Int64s = table.column(table.num_columns - 1).to_numpy()
     return numbers
+
+
+def _passing(condition: exp.Expression, alias: str, table: pa.Table) -> pa.ChunkedArray:
+    """Which rows pass a condition. One that it cannot be computed of does not: the batch would fail for ever."""
+    try:
+        return _evaluated(condition, alias, table)
+    except InputError:
+        if table.num_rows == 1:
+            return pa.chunked_array([pa.array([False])])
+        half = table.num_rows // 2
+        parts = (_passing(condition, alias, part) for part in (table.slice(0, half), table.slice(half)))
+        return pa.chunked_array([chunk for part in parts for chunk in part.chunks], pa.bool_())
 
 
 def _evaluated(condition: exp.Expression, alias: str, table: pa.Table) -> pa.ChunkedArray:
