@@ -333,4 +333,4 @@ def test_rows_of_the_log_that_a_condition_is_an_error_of_do_not_pass_it() -> Non
     selection = query.streams[0].selection
     assert selection is not None
     passing = _passing(selection, "a", rows)
-    assert passing.fill_null(value=False).to_pylist() == [False, False, True, False, False, True]
+    assert [each is True for each in passing.to_pylist()] == [False, False, True, False, False, True]
