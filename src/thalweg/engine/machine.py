@@ -152,6 +152,7 @@ class Machine:
         self._registers[k.R_PHASE] = workspace.assembly.steps[first, k.X_OP]
         workspace.frames.program[frame] = program
         workspace.frames.latest[frame, 0], workspace.frames.expiry[frame, 0] = workspace.watermark, FOREVER
+        workspace.frames.mask[frame, 0] = k.ALL
         workspace.work.rows[first, k.W_ENTERED] += 1
 
     # -- What it finds ------------------------------------------------------------------
