@@ -22,6 +22,7 @@ Migration = Literal[
     "parallel_track_printed",
 ]
 Production = Literal["push", "jit", "auto"]
+Sharing = Literal["auto", "memory", "cpu", "none", "pull_up", "push_down"]
 _WITHOUT_FEEDBACK = ("stairs", "stairs_jisc")
 """Their tuples reach states by any way, so that no place in a program can tell what is missing where."""
 _MOST_BUCKETS = 4096

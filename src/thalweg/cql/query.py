@@ -191,8 +191,73 @@ class Aggregation:
 
 
 @dataclass(frozen=True, slots=True)
+class JoinStream:
+    """One stream of a join, whoever reads it: the part of a :class:`StreamRef` that no reader decides.
+
+    ``partition_by`` has the keys of ROWS windows; None: the windows are RANGE.
+    """
+
+    alias: str
+    stream: str
+    schema: pa.Schema
+    time: str | None
+    partition_by: tuple[exp.Expression, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class JoinSpec:
+    """What the engine joins: the half of a query that all readers of a group have in common.
+
+    Attributes are those of :class:`Query`.
+    """
+
+    kind: Literal["join", "difference"]
+    streams: tuple[JoinStream, ...]
+    classes: tuple[AttributeClass, ...] = ()
+    thetas: tuple[Theta, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a reader sees of one stream: its window over it, and which tuples of that count."""
+
+    window: Window
+    retention_us: int | None
+    selection: exp.Expression | None = None
+    freshness_us: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Who wants which results of a join: the other half of a query.
+
+    Attributes are those of :class:`Query`; ``views`` has one per stream.
+    """
+
+    name: str
+    text: str
+    output: Output
+    views: tuple[View, ...]
+    select: tuple[Projection, ...]
+    residual: tuple[exp.Expression, ...] = ()
+    aggregation: Aggregation | None = None
+    freshness_us: int | None = None
+    differences: tuple[tuple[int | None, ...], ...] = ()
+
+    @property
+    def is_lasting(self) -> bool:
+        """Whether it speaks of results that leave, so that these are kept until they do."""
+        return self.output is Output.DSTREAM or self.aggregation is not None
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of its output."""
+        return pa.schema([pa.field(p.name, p.type) for p in self.select])
+
+
+@dataclass(frozen=True, slots=True)
 class Query:
-    """A bound continuous query.
+    """A bound continuous query: a join and a reader of it, in one.
 
     Attributes:
         kind: ``"join"``, or ``"difference"`` for ``EXCEPT``: stream 0 minus all others, whose
@@ -218,6 +283,72 @@ class Query:
     aggregation: Aggregation | None = None
     freshness_us: int | None = None
     differences: tuple[tuple[int | None, ...], ...] = ()
+
+    @property
+    def join(self) -> JoinSpec:
+        """What of it every reader of the same join has in common."""
+        streams = (
+            JoinStream(
+                ref.alias,
+                ref.stream,
+                ref.schema,
+                ref.time,
+                ref.window.partition_by if isinstance(ref.window, RowsWindow) else None,
+            )
+            for ref in self.streams
+        )
+        return JoinSpec(self.kind, tuple(streams), self.classes, self.thetas)
+
+    @property
+    def reader(self) -> Reader:
+        """What of it is its own."""
+        return Reader(
+            self.name,
+            self.text,
+            self.output,
+            tuple(View(ref.window, ref.retention_us, ref.selection, ref.freshness_us) for ref in self.streams),
+            self.select,
+            self.residual,
+            self.aggregation,
+            self.freshness_us,
+            self.differences,
+        )
+
+    @staticmethod
+    def of(join: JoinSpec, reader: Reader) -> Query:
+        """The two halves put together.
+
+        >>> query = Query("q", "", "join", Output.ISTREAM, (), ())
+        >>> Query.of(query.join, query.reader) == query
+        True
+        """
+        streams = (
+            StreamRef(
+                each.alias,
+                each.stream,
+                each.schema,
+                each.time,
+                view.window,
+                view.retention_us,
+                view.selection,
+                view.freshness_us,
+            )
+            for each, view in zip(join.streams, reader.views, strict=True)
+        )
+        return Query(
+            reader.name,
+            reader.text,
+            join.kind,
+            reader.output,
+            tuple(streams),
+            reader.select,
+            join.classes,
+            join.thetas,
+            reader.residual,
+            reader.aggregation,
+            reader.freshness_us,
+            reader.differences,
+        )
 
     @property
     def aliases(self) -> tuple[str, ...]:

@@ -63,7 +63,7 @@ class Completion:
         self._due = 0, 0
         """How many tuples have to be taken, or which time to be reached, until windows may have turned by half."""
         self._look_at = 0
-        self._shortest = min((layout.lifetime for layout in workspace.layouts), default=FOREVER)
+        self._shortest = min((layout.ends[-1] for layout in workspace.layouts), default=FOREVER)
 
     # -- Noticing -----------------------------------------------------------------------
 

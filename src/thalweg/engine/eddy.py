@@ -35,6 +35,7 @@ from thalweg.errors import PlanError
 from thalweg.options import Feedback, Production
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.program import Emit, Instruction, Probe, Program, Rank, Send, Store
+from thalweg.plan.slices import Slicing
 from thalweg.plan.tree import Plan, TreePlan
 
 Policy = Literal["cacq", "stairs", "stairs_jisc"]
@@ -63,6 +64,7 @@ class EddyEngine(JoinEngine):
         policy: Policy,
         timed: bool = True,
         production: Production | Feedback = "push",
+        slicing: Slicing | None = None,
     ) -> None:
         for what, count in (("streams", len(query.streams)), ("different join keys", len(query.classes))):
             if count > k.BITS:
@@ -75,7 +77,7 @@ class EddyEngine(JoinEngine):
         if policy != "cacq" or feedback is None or feedback.when == "auto":
             production = "push"
         completion: Filling = "moving_state" if policy == "stairs" else "jisc"
-        super().__init__(query, plan, rank, timed=timed, completion=completion, production=production)
+        super().__init__(query, plan, rank, timed=timed, completion=completion, production=production, slicing=slicing)
 
     def transition(self, plan: Plan, rank: Rank | None = None) -> None:
         """Let the eddy begin anew with the order and the states of another plan."""

@@ -24,6 +24,7 @@ from thalweg.engine.kernels.tables import ROW, T
 from thalweg.engine.layout import layouts, sides
 from thalweg.engine.time_bounds import GREATEST_TIME
 from thalweg.errors import InputError
+from thalweg.plan.slices import Shared
 
 Booleans = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
@@ -130,15 +131,19 @@ class StreamEncoder:
 
     __image__: ClassVar = ("_partitions",)
 
-    def __init__(self, query: Query, stream: int, expressions: Expressions) -> None:
+    def __init__(self, query: Query, stream: int, expressions: Expressions, shared: Shared | None = None) -> None:
         self._query = query
         self._ref = query.streams[stream]
         self._stream = stream
-        self.layout = layouts(query)[stream]
+        self.layout = layouts(query, None if shared is None else shared.slicing)[stream]
         self._expressions = expressions
         self._names = {n: physical_names(query)[self._ref.alias, n] for n in self._ref.schema.names}
         self._outputs: list[tuple[str, exp.Expression]] = []
-        self._selection = self._input(self._ref.selection) if self._ref.selection is not None else None
+        selections = [(self._ref.selection, 1)] if shared is None else shared.selections(stream)
+        self._selections = [
+            (None if selection is None else self._input(selection), bits) for selection, bits in selections
+        ]
+        self._slice_masks = shared.slice_masks(stream) if shared is not None and self.layout.is_sliced else []
         self._keys = {c: self._key_input(c) for c in self.layout.codes}
         self._operands = {
             (theta, side): self._input(of_selected(sides(query.thetas[theta])[side].expression, self._ref.selection))
@@ -170,6 +175,8 @@ class StreamEncoder:
     def encode(self, table: pa.Table, times: Int64s, rows: Int64s) -> Int64s:
         """A row of words per row of ``table``; what can join nothing passes no selection.
 
+        Nor does a row whose key is NULL, or an operand.
+
         ``times`` are the event times of the rows, none missing, and ``rows`` their numbers.
         """
         count = table.num_rows
@@ -178,9 +185,7 @@ class StreamEncoder:
         words[:, ROW] = rows
         computed = self._compute(table)
         joins = np.ones(count, bool)
-        if self._selection is not None:
-            holds = self._fetch(self._selection, table, computed)
-            joins &= pc.fill_null(holds, False).to_numpy(zero_copy_only=False)
+        masks = self._masks(table, computed)
         for attribute, field in self.layout.codes.items():
             array = self._fetch(self._keys[attribute], table, computed)
             bound = self._query.classes[attribute]
@@ -198,8 +203,30 @@ class StreamEncoder:
         if self.layout.partition is not None:
             columns = [self._fetch(source, table, computed) for source in self._partition_by]
             words[:, self.layout.partition] = self._partitions.codes(columns) if columns else 0
-        words[:, self.layout.offered_mask] = joins  # what fails may still count in a ROWS window
+        if not joins.all():
+            masks[~joins] = 0  # what fails may still count in a ROWS window
+        if self.layout.kept_mask is not None:
+            words[:, self.layout.width] = self._slices(masks)
+        words[:, self.layout.offered_mask] = masks
         return words
+
+    def _masks(self, table: pa.Table, computed: pa.Table) -> Int64s:
+        """The bits of the selections that rows pass."""
+        masks = np.zeros(table.num_rows, np.int64)
+        for selection, bits in self._selections:
+            if selection is None:
+                masks |= bits
+            else:
+                holds = pc.fill_null(self._fetch(selection, table, computed), False).to_numpy(zero_copy_only=False)
+                masks[holds] |= bits
+        return masks
+
+    def _slices(self, masks: Int64s) -> Int64s:
+        """The slices that rows of these masks belong to, as the kernel counts them: in rows of a table."""
+        slices = np.zeros(len(masks), np.int64)
+        for slice, mask in enumerate(self._slice_masks[1:], 1):
+            slices[(masks & mask) != 0] = slice
+        return slices * len(self._query.streams)
 
     def _compute(self, table: pa.Table) -> pa.Table:
         if self._scalar is None:
@@ -233,5 +260,6 @@ def microsecond_array(array: pa.Array) -> pa.Array:
     return array.cast(pa.int64())
 
 
-def encoders(query: Query, expressions: Expressions) -> Sequence[StreamEncoder]:
-    return [StreamEncoder(query, stream, expressions) for stream in range(len(query.streams))]
+def encoders(query: Query, expressions: Expressions, shared: Shared | None = None) -> Sequence[StreamEncoder]:
+    """An encoder for each stream; ``shared``: how several readers share the join, if the query stands for them."""
+    return [StreamEncoder(query, stream, expressions, shared) for stream in range(len(query.streams))]

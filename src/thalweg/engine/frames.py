@@ -21,6 +21,8 @@ def new_frames(streams: int, classes: int, states: int, registers: Int64s | None
         birth=np.full(frames, -1),
         step=np.zeros((frames, streams), np.int64),
         cursor=np.zeros((frames, streams), np.int64),
+        slice=np.zeros((frames, streams), np.int64),
+        reach=np.zeros((frames, streams), np.int64),
         probe=np.zeros((frames, streams), np.int64),
         latest=np.zeros((frames, streams + 1), np.int64),
         expiry=np.zeros((frames, streams + 1), np.int64),

@@ -36,7 +36,7 @@ from thalweg.engine.kernels import feedback as fb
 from thalweg.engine.kernels import states as state_kernels
 from thalweg.engine.kernels import tables as k
 from thalweg.engine.kernels.compiled import Int64s
-from thalweg.engine.layout import StreamLayout
+from thalweg.engine.layout import StreamLayout, layouts
 from thalweg.engine.machine import Machine
 from thalweg.engine.memory_limit import MemoryLimit
 from thalweg.engine.observations import Counts, Glimpse, StoreSize, Work
@@ -51,6 +51,7 @@ from thalweg.options import Feedback, Production
 from thalweg.plan.demand import Demands, find_demands, siblings
 from thalweg.plan.passes import Gating, Setting, apply_passes
 from thalweg.plan.program import Programs, Rank, compile_programs
+from thalweg.plan.slices import Slicing
 from thalweg.plan.transition import without_a_key
 from thalweg.plan.tree import Node, Plan
 
@@ -82,7 +83,10 @@ class JoinEngine:
     ``nested_loops``: probes compare with everything in their window or state, one after the other, although keys could
     look partners up. For experiments.
 
-    ``timed``: see :class:`~thalweg.engine.machine.Machine`. ``selections``: how many bits the masks of tuples have.
+    ``timed``: see :class:`~thalweg.engine.machine.Machine`.
+
+    ``slicing``: how windows are divided for several readers. Then results carry their masks and the ages of their
+    components.
     """
 
     __image__: ClassVar[tuple[str, ...]] = (
@@ -111,15 +115,16 @@ class JoinEngine:
         memory_limit: int | None = None,
         production: Production | Feedback = "push",
         nested_loops: bool = False,
-        selections: int = 1,
+        slicing: Slicing | None = None,
     ) -> None:
-        self.workspace = workspace = Workspace(query, selections)
+        self.workspace = workspace = Workspace(query, slicing)
         self.windows = BaseWindows(workspace)
         self.states = KeptStates(workspace, self.windows)
-        self.machine = Machine(workspace, timed=timed)
+        self.machine = Machine(workspace, timed=timed, aged=slicing is not None and slicing.is_aged)
         self.completion = Completion(workspace, self.windows, self.states, self.machine, self._make_room)
         self.feedback = FeedbackMemory(workspace, self.windows, self.states)
         self.limit = MemoryLimit(workspace, self.states, memory_limit, self._words_used)
+        self._query = query
         self._filling = completion
         self._production = Feedback.of(production)
         self._unchanging = frozenset(i for i, ref in enumerate(query.streams) if ref.is_static)
@@ -167,9 +172,9 @@ class JoinEngine:
     def advance(self, limit: int | None = None) -> Iterator[Int64s]:
         """Process up to ``limit`` of the offered tuples; yields blocks of results.
 
-        A block has a row per result: its time, its expiry, and the row number of each stream's tuple. It is
-        good until the next one is asked for. (Times and expiries of an engine that is not ``timed`` mean
-        nothing, unless the tuples came out of order.)
+        A block has a row per result: its time, its expiry, and the row number of each stream's tuple; with several
+        readers also its mask, and the age of each stream's tuple. It is good until the next one is asked for. (Times
+        and expiries of an engine that is not ``timed`` mean nothing, unless the tuples came out of order.)
         """
         end = np.iinfo(np.int64).max if limit is None else self.workspace.taken + limit
         crowded, burst = False, 1
@@ -197,6 +202,8 @@ class JoinEngine:
 
     def _look_after(self) -> None:
         """What is due between two stretches of tuples."""
+        if self.workspace.slices > 1:
+            self.windows.purge()  # of a slice into which nothing comes, too
         self.limit.keep()
         self._detect_completion()
         self._weigh_feedback()
@@ -277,11 +284,6 @@ class JoinEngine:
     def savings(self) -> Savings:
         """What feedback did."""
         return self.feedback.savings
-
-    @property
-    def masks(self) -> Int64s:
-        """Per result of the last block, the selections that all of its components pass."""
-        return self.machine.masks
 
     @property
     def watermark(self) -> int:
@@ -569,4 +571,4 @@ class JoinEngine:
         programs = self._compile(self.plan, self._rank, frozenset())
         if self._foreseen is None or self._foreseen[0] is not programs:
             self._foreseen = programs, find_demands(self.plan, self.workspace.graph, programs)
-        return Promise(self.glimpse(SAMPLE), self.workspace.layouts, *self._foreseen).cost(now)
+        return Promise(self.glimpse(SAMPLE), layouts(self._query), *self._foreseen).cost(now)

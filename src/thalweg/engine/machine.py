@@ -25,23 +25,22 @@ class Machine:
 
     ``timed``: results carry their time and expiry, also where tuples come in order.
 
+    ``aged``: results also carry their masks and the ages of their components, behind their rows.
+
     Attributes:
         seconds: how long it has run, in this process.
         eddy: who picks the next probe of new tuples, if somebody does.
-        masks: per result of the last block, the selections that all of its components pass. Straight programs leave
-            them as they are: there is a single selection then, and what fails it is not there.
 
     """
 
     __image__: ClassVar = ("_unprocessed", "_unburied", "_horizon", "eddy")
 
-    def __init__(self, workspace: Workspace, *, timed: bool) -> None:
+    def __init__(self, workspace: Workspace, *, timed: bool, aged: bool) -> None:
         self._workspace = workspace
-        self._timed = timed
+        self._timed = timed or aged
         n = len(workspace.layouts)
         self._inbox = k.Inbox(np.zeros(0, np.int64), np.zeros((n, 2), np.int64))
-        self._output = np.empty((n + 2, _OUTPUT_BLOCK), np.int64)
-        self.masks = np.ones(_OUTPUT_BLOCK, np.int64)
+        self._output = np.empty((2 * n + 3 if aged else n + 2, _OUTPUT_BLOCK), np.int64)
         self._deaths = np.empty((0, 3), np.int64)
         self._horizon = FOREVER
         self.seconds = 0.0
@@ -96,6 +95,7 @@ class Machine:
         workspace = self._workspace
         return bool(
             (workspace.assembly.programs[:, k.G_STRAIGHT] > 0).all()
+            and len(workspace.streams) == len(workspace.layouts)
             and (workspace.streams[:, k.S_ROWS] == 0).all()
             and (workspace.streams[:, k.S_PATHS] == 1).all()
             and (workspace.streams[:, k.S_KEPT_MASK] == 0).all()
@@ -133,7 +133,6 @@ class Machine:
                 workspace.frames,
                 self._inbox,
                 self._output,
-                self.masks,
                 self._deaths,
                 workspace.counters,
                 self._horizon,
@@ -162,6 +161,11 @@ class Machine:
         count = int(self._registers[k.R_OUTPUTS])
         self._registers[k.R_OUTPUTS] = 0
         return self._output[:, :count].T if count else None
+
+    @property
+    def columns(self) -> int:
+        """How many columns a block of results has."""
+        return len(self._output)
 
     def take_deaths(self) -> Int64s:
         """(stream, row, time) of the tuples that left ROWS windows since this was last asked."""

@@ -35,6 +35,7 @@ from thalweg.engine.observations import Counts, Glimpse, StoreSize, Work
 from thalweg.engine.parallel_track import ParallelTrack, PrintedParallelTrack
 from thalweg.engine.savings import Savings
 from thalweg.plan.program import Rank
+from thalweg.plan.slices import Slicing
 from thalweg.plan.tree import Plan
 from thalweg.policies import DEFAULT_POLICIES, Policies
 
@@ -96,18 +97,32 @@ class Joiner(Protocol):
 
 
 def open_joiner(
-    query: Query, plan: Plan, rank: Rank | None = None, policies: Policies = DEFAULT_POLICIES, *, timed: bool = True
+    query: Query,
+    plan: Plan,
+    rank: Rank | None = None,
+    policies: Policies = DEFAULT_POLICIES,
+    *,
+    timed: bool = True,
+    slicing: Slicing | None = None,
 ) -> Joiner:
-    """A joiner for a query that changes its plan by its policies.
+    """A joiner for a query that changes its plan by its policies; ``slicing``: if the query stands for several readers.
 
     The memory limit is for ``jisc``; production is for all that keep to the programs of a plan, and for ``cacq``.
     """
     migration, production = policies.migration, policies.production
     if migration == "parallel_track":
-        return ParallelTrack(query, plan, rank, production)
+        return ParallelTrack(query, plan, rank, production, slicing)
     if migration == "parallel_track_printed":
-        return PrintedParallelTrack(query, plan, rank, production)
+        return PrintedParallelTrack(query, plan, rank, production, slicing)
     if migration == "cacq" or migration == "stairs" or migration == "stairs_jisc":
-        return EddyEngine(query, plan, rank, policy=migration, timed=timed, production=production)
-    limit = policies.memory_limit
-    return JoinEngine(query, plan, rank, timed=timed, completion=migration, memory_limit=limit, production=production)
+        return EddyEngine(query, plan, rank, policy=migration, timed=timed, production=production, slicing=slicing)
+    return JoinEngine(
+        query,
+        plan,
+        rank,
+        timed=timed,
+        completion=migration,
+        memory_limit=policies.memory_limit,
+        production=production,
+        slicing=slicing,
+    )

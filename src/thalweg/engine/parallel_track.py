@@ -39,6 +39,7 @@ from thalweg.engine.savings import Savings
 from thalweg.engine.time_bounds import NEVER
 from thalweg.options import Feedback, Production
 from thalweg.plan.program import Rank
+from thalweg.plan.slices import Slicing
 from thalweg.plan.tree import Plan
 
 _STRETCH = 1 << 12
@@ -105,10 +106,18 @@ class ParallelTrack:
     _stretch = _STRETCH
 
     def __init__(
-        self, query: Query, plan: Plan, rank: Rank | None = None, production: Production | Feedback = "push"
+        self,
+        query: Query,
+        plan: Plan,
+        rank: Rank | None = None,
+        production: Production | Feedback = "push",
+        slicing: Slicing | None = None,
     ) -> None:
         self._query = query
         self._production = production
+        self._slicing = slicing
+        self._width = 2 + len(query.streams)
+        """Columns of a result up to its row numbers. What follows belongs to readers."""
         self._numbers = [Numbers() for _ in query.streams]
         self._tracks = [self._begin(plan, rank, np.zeros(len(query.streams), np.int64))]
         self._deaths = np.empty((0, 3), np.int64)
@@ -118,7 +127,7 @@ class ParallelTrack:
         self._ended_seconds = 0.0
 
     def _begin(self, plan: Plan, rank: Rank | None, starts: Int64s) -> Track:
-        return Track(JoinEngine(self._query, plan, rank, production=self._production), starts)
+        return Track(JoinEngine(self._query, plan, rank, production=self._production, slicing=self._slicing), starts)
 
     @property
     def plan(self) -> Plan:
@@ -158,7 +167,7 @@ class ParallelTrack:
                 return
 
     def _copies(self, track: Track, limit: int) -> Iterator[Int64s]:
-        yield np.empty((0, 2 + len(self._numbers)), np.int64)
+        yield np.empty((0, track.engine.machine.columns), np.int64)
         for block in track.engine.advance(limit):
             yield block.copy()
 
@@ -167,7 +176,7 @@ class ParallelTrack:
         kept = [np.concatenate(found[-1])]
         for blocks, newer in zip(found, self._tracks[1:], strict=False):
             results = np.concatenate(blocks)
-            own = (results[:, 2:] < newer.starts).any(axis=1)
+            own = (results[:, 2 : self._width] < newer.starts).any(axis=1)
             self._checked += len(results)
             self._duplicates += len(results) - int(own.sum())
             kept.append(results[own])
@@ -294,14 +303,19 @@ class PrintedParallelTrack(ParallelTrack):
     _stretch = _PERIOD
 
     def __init__(
-        self, query: Query, plan: Plan, rank: Rank | None = None, production: Production | Feedback = "push"
+        self,
+        query: Query,
+        plan: Plan,
+        rank: Rank | None = None,
+        production: Production | Feedback = "push",
+        slicing: Slicing | None = None,
     ) -> None:
-        super().__init__(query, plan, rank, production)
+        super().__init__(query, plan, rank, production, slicing)
         self._seen, self._seen_count = self._new_table(_FIRST_SLOTS), 0
         self._settled = NEVER
 
     def _new_table(self, slots: int) -> Int64s:
-        return np.zeros((slots, k.ROWS + len(self._numbers)), np.int64)
+        return np.zeros((slots, self._tracks[0].engine.machine.columns), np.int64)
 
     def _merged(self, found: list[list[Int64s]]) -> Int64s:
         results = np.concatenate([block for blocks in found for block in blocks])

@@ -45,7 +45,8 @@ class Parts:
         return known
 
     def _of(self, node: Node) -> list[Path]:
-        carried = ((s, tuple(c for c in self._keys[node] if c in self._layouts[s].codes)) for s in sorted(node))
+        whole = (s for s in sorted(node) if not self._layouts[s].is_sliced)  # each slice would have to be asked
+        carried = ((s, tuple(c for c in self._keys[node] if c in self._layouts[s].codes)) for s in whole)
         return [part for part in carried if part in self._rows]
 
 

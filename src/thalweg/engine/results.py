@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from thalweg.cql.query import Output, Projection, Query
+from thalweg.cql.query import Projection, Query
 from thalweg.engine.encoding import exact
 from thalweg.engine.expressions import ColumnKey, Expressions, Scalar, columns_of, physical_names, plain_column
 from thalweg.engine.kernels.compiled import Int64s
@@ -28,9 +28,9 @@ def engine_columns(query: Query) -> dict[ColumnKey, str]:
     return names
 
 
-def undecided(query: Query) -> list[exp.Expression]:
-    """Predicates that only the joined row can decide: residual ones, and the true keys behind hashes."""
-    predicates = list(query.residual)
+def true_keys(query: Query) -> list[exp.Expression]:
+    """The equalities of keys that the kernels know by a hash alone."""
+    predicates: list[exp.Expression] = []
     if query.kind == "join":
         for attribute in query.classes:
             if attribute.null_safe or not exact(attribute.type):
@@ -42,14 +42,14 @@ def undecided(query: Query) -> list[exp.Expression]:
 
 def needs_times(query: Query) -> bool:
     """Whether the time of a result, or the end of its life, plays a part in what is emitted."""
-    if query.output is Output.DSTREAM or query.aggregation is not None:
+    if query.reader.is_lasting:
         return True
     return TIME in columns_of([*(projection.expression for projection in query.select), *query.residual])
 
 
 def payload_columns(query: Query) -> list[list[str]]:
     """Per stream, the columns that results are made from."""
-    read = [projection.expression for projection in query.select] + undecided(query)
+    read = [*(projection.expression for projection in query.select), *query.residual, *true_keys(query)]
     if query.aggregation is not None:
         read += [key.expression for key in query.aggregation.keys]
         read += [call.argument for call in query.aggregation.calls if call.argument is not None]
@@ -115,19 +115,18 @@ def _conform(array: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array |
 
 
 class Verdict:
-    """Decides the predicates that need the joined row."""
+    """Decides predicates that need the joined row."""
 
-    def __init__(self, query: Query, expressions: Expressions) -> None:
-        predicates = undecided(query)
+    def __init__(self, query: Query, expressions: Expressions, predicates: Sequence[exp.Expression]) -> None:
         self._outputs = (
             Outputs(query, expressions, [Projection("holds", _all_of(predicates), pa.bool_())]) if predicates else None
         )
 
     def keep(self, payloads: Sequence[Rows], block: Int64s) -> Int64s:
-        """The results of a block (time, expiry, rows) for which they all hold."""
+        """The results of a block (time, expiry, rows, and what follows) for which they all hold."""
         if self._outputs is None or not len(block):
             return block
-        holds = self._outputs.of_results(payloads, block[:, 2:], block[:, 0]).column(0)
+        holds = self._outputs.of_results(payloads, block[:, 2 : 2 + len(payloads)], block[:, 0]).column(0)
         kept: Int64s = block[pc.fill_null(holds, False).to_numpy().astype(np.bool_)]
         return kept
 

@@ -127,10 +127,10 @@ class KeptStates:
         self._be_born(self._rows[index], self._workspace.nodes[index])
 
     def _be_born(self, row: Int64s, node: Node) -> None:
-        streams = sorted(node)
+        slices = [number for stream in node for number in range(stream, len(self._workspace.streams), self._streams)]
         births = self._births(row)
         births[:] = FOREVER
-        births[streams] = self._workspace.streams[streams, k.S_NEXT]
+        births[slices] = self._workspace.streams[slices, k.S_NEXT]
 
     def free(self, row: Int64s) -> None:
         """Give back the memory of a state."""
@@ -159,19 +159,25 @@ class KeptStates:
             self._workspace.memory.free(int(row[k.N_BIRTH]), self._birth_words)
 
     @property
+    def _streams(self) -> int:
+        return len(self._workspace.layouts)
+
+    @property
     def _birth_words(self) -> int:
-        return -(-len(self._workspace.layouts) // _CACHE_LINE) * _CACHE_LINE
+        return -(-len(self._workspace.streams) // _CACHE_LINE) * _CACHE_LINE
 
     def _births(self, row: Int64s) -> Int64s:
-        """Per stream, the sequence number that the first tuple after a state's birth got."""
+        """Per slice of a stream, the sequence number that the first tuple after a state's birth got."""
         start = int(row[k.N_BIRTH])
-        return self._words[start : start + len(self._workspace.layouts)]
+        return self._words[start : start + len(self._workspace.streams)]
 
     def old_enough(self) -> list[int]:
         """The young states of which a window has no tuple left from before their birth."""
+        slices = self._workspace.streams
         young = np.flatnonzero(self._rows[:, k.N_COMPLETE] >= Status.GATHERING)
-        births = self._words[self._rows[young, k.N_BIRTH, None] + np.arange(len(self._workspace.layouts))]
-        found: list[int] = young[(self._workspace.streams[:, k.S_OLDEST] >= births).any(axis=1)].tolist()
+        births = self._words[self._rows[young, k.N_BIRTH, None] + np.arange(len(slices))]
+        have_turned = (slices[:, k.S_OLDEST] >= births).reshape(len(young), self._workspace.slices, self._streams).all(axis=1)
+        found: list[int] = young[have_turned.any(axis=1)].tolist()
         return found
 
     # -- Room ---------------------------------------------------------------------------
@@ -230,9 +236,14 @@ class KeptStates:
     # -- Keys ---------------------------------------------------------------------------
 
     def carrier(self, index: int) -> tuple[int, Int64s] | None:
-        """The smallest base window of a stream that carries a state's whole key, and where its tuples have it."""
+        """The smallest base window of a stream that carries a state's whole key, and where its tuples have it.
+
+        A window in several slices is not looked through.
+        """
         workspace, classes = self._workspace, self._workspace.key_classes(index)
-        streams = [s for s in workspace.nodes[index] if set(classes) <= workspace.layouts[s].codes.keys()]
+        layouts = workspace.layouts
+        whole = [s for s in workspace.nodes[index] if not layouts[s].is_sliced]
+        streams = [s for s in whole if set(classes) <= layouts[s].codes.keys()]
         if not streams:
             return None
         stream = min(sorted(streams), key=self._windows.held)
@@ -247,9 +258,8 @@ class KeptStates:
         codes = np.zeros((len(entries), max(1, len(workspace.graph.classes))), np.int64)
         for attribute in workspace.key_classes(index):
             stream = min(s for s in node if attribute in workspace.layouts[s].codes)
-            component = entries[:, k.COMPONENTS + sorted(node).index(stream)]
-            slots = component & int(workspace.streams[stream, k.S_MASK])
-            codes[:, attribute] = self._windows.window(stream)[slots, workspace.layouts[stream].codes[attribute]]
+            components = entries[:, k.COMPONENTS + sorted(node).index(stream)]
+            codes[:, attribute] = self._windows.words_of(stream, components, workspace.layouts[stream].codes[attribute])
         start, count = workspace.assembly.keys[index]
         state_kernels.key_entries(entries, codes, workspace.assembly.lists, start, count)
         state_kernels.relink(self._words, workspace.tables, index)

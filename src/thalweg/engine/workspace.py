@@ -15,13 +15,14 @@ from thalweg.engine.assembly import Assembly, assemble
 from thalweg.engine.frames import new_frames
 from thalweg.engine.kernels import tables as k
 from thalweg.engine.kernels.compiled import Int64s
-from thalweg.engine.layout import StreamLayout, layouts
+from thalweg.engine.layout import StreamLayout, layouts, until
 from thalweg.engine.memory import Memory
 from thalweg.engine.step_work import StepWork
 from thalweg.engine.theta_tables import theta_tables
-from thalweg.engine.time_bounds import NEVER
+from thalweg.engine.time_bounds import FOREVER, NEVER
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.program import Programs
+from thalweg.plan.slices import Slicing
 from thalweg.plan.tree import Node
 
 FIRST_CAPACITY = 1 << 7
@@ -38,6 +39,7 @@ class Workspace:
         graph: which streams a predicate connects.
         memory: where tuples, entries and hash tables lie.
         assembly: the programs that run, as numbers.
+        slices: how many slices the window with most of them has; ``streams`` has a row for so many of each stream.
         streams, paths, states: the rows of :class:`~thalweg.engine.kernels.tables.Tables` by those names.
         work: what the instructions of the programs have done.
         counters: what is counted beside it.
@@ -49,15 +51,16 @@ class Workspace:
     __image__: ClassVar = ("memory", "assembly", "streams", "paths", "states", "work", "counters", "frames")
     tables: k.Tables
 
-    def __init__(self, query: Query, selections: int = 1) -> None:
-        self.layouts: tuple[StreamLayout, ...] = layouts(query, selections)
+    def __init__(self, query: Query, slicing: Slicing | None = None) -> None:
+        self.layouts: tuple[StreamLayout, ...] = layouts(query, slicing)
         self.first_capacity = FIRST_CAPACITY
-        self.keeps_masks = selections > 1
+        self.keeps_masks = slicing is not None and slicing.selections > 1
+        self.slices = max((len(layout.ends) for layout in self.layouts), default=1)
         self.graph = JoinGraph.of(query)
         n = len(self.layouts)
         self.memory = Memory()
         self.assembly: Assembly = assemble(Programs((), {}, {}, {}), self.layouts)
-        self.streams = np.zeros((n, k.STREAM_FIELDS), np.int64)
+        self.streams = np.zeros((n * self.slices, k.STREAM_FIELDS), np.int64)
         self.paths = np.zeros((1, k.PATH_FIELDS), np.int64)
         self.states = np.zeros((0, k.STATE_FIELDS), np.int64)
         self.work = StepWork()
@@ -65,6 +68,8 @@ class Workspace:
         self.frames = new_frames(n, len(query.classes), 0)
         self.frames.registers[k.R_WATERMARK] = NEVER
         self._thetas = theta_tables(query.thetas, self.layouts)
+        reach = [[FOREVER]] * n if slicing is None else [list(map(until, each)) for each in slicing.reach]
+        self._reach = np.array(reach, np.int64).reshape(n, -1)
         self.resume()
 
     def install(self, assembly: Assembly) -> None:
@@ -76,7 +81,7 @@ class Workspace:
             row[[k.N_COMPONENTS, k.N_COMPONENT_COUNT]] = components
             row[[k.N_KEY, k.N_KEY_COUNT]] = keys
             row[[k.N_ROWS, k.N_ROWS_COUNT]] = rows
-        self.paths = np.zeros((max(1, len(assembly.paths)), k.PATH_FIELDS), np.int64)
+        self.paths = np.zeros((max(1, len(assembly.paths) * self.slices), k.PATH_FIELDS), np.int64)
         self.work.begin(assembly, len(self.layouts))
         self.frames = new_frames(len(self.layouts), self.frames.code.shape[1], len(self.states), self.frames.registers)
         self._build_tables()
@@ -96,12 +101,18 @@ class Workspace:
             self.assembly.programs,
             self.assembly.lists,
             *self._thetas,
+            self._reach,
         )
 
     @property
     def nodes(self) -> tuple[Node, ...]:
         """The kept states, in the order of their rows."""
         return self.assembly.nodes
+
+    def slices_of(self, stream: int) -> list[int]:
+        """The rows of the slices of a stream's window."""
+        n = len(self.layouts)
+        return [stream + n * slice for slice in range(len(self.layouts[stream].ends))]
 
     def key_classes(self, index: int) -> tuple[int, ...]:
         """The attribute classes of a state's key."""

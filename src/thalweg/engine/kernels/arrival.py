@@ -22,14 +22,16 @@ def take(
 ) -> tuple[int, int]:
     """Take the next tuple in total order: least time, then least stream; (what came of it, its stream).
 
-    Afterwards it is the tuple of frame 0, with its codes, its mask, its time and its expiry.
+    Afterwards it is the tuple of frame 0, with its codes, its mask, its time and its expiry. If its window is a chain
+    of slices, the last of its offered words says by how many rows its slice is below its stream's first one. (NO_ROOM
+    comes with that row.)
     """
     streams, paths, lists, programs = tables.streams, tables.paths, tables.lists, tables.programs
     registers, code = frames.registers, frames.code
     tuples = inbox.tuples
     place = inbox.place
-    stream, now = -1, 0
-    for s in range(streams.shape[0]):
+    stream, now, n = -1, 0, place.shape[0]
+    for s in range(n):
         at = place[s, 0]
         if at < place[s, 1] and (stream < 0 or tuples[at] < now):
             stream, now = s, tuples[at]
@@ -38,30 +40,36 @@ def take(
     at = place[stream, 0]
     watermark = max(registers[k.R_WATERMARK], min(now, horizon))
     registers[k.R_WATERMARK] = watermark
-    region, mask, stride = streams[stream, k.S_REGION], streams[stream, k.S_MASK], streams[stream, k.S_STRIDE]
     prefix, offered, rows = streams[stream, k.S_PREFIX], streams[stream, k.S_OFFERED], streams[stream, k.S_ROWS]
+    row = stream
+    if streams[stream, k.S_KEPT_MASK] > 0:
+        row += tuples[at + prefix]
+    region, mask, stride = streams[row, k.S_REGION], streams[row, k.S_MASK], streams[row, k.S_STRIDE]
     selected = tuples[at + streams[stream, k.S_OFFERED_MASK]]
     if selected == 0 and rows == 0:
         place[stream, 0] = at + offered
         return JOINS_NOTHING, stream
     # 1. Purge.
-    oldest, sequence = streams[stream, k.S_OLDEST], streams[stream, k.S_NEXT]
-    lifetime = streams[stream, k.S_LIFETIME]
+    oldest, sequence = streams[row, k.S_OLDEST], streams[row, k.S_NEXT]
+    lifetime = streams[row, k.S_LIFETIME]
     if rows > 0:
         while oldest < sequence and mem[region + (oldest & mask) * stride + prefix + k.ALIVE] == k.DEAD:
             oldest += 1
     elif lifetime < FOREVER:
         while oldest < sequence and mem[region + (oldest & mask) * stride + k.T] + lifetime <= watermark:
             oldest += 1
-    streams[stream, k.S_OLDEST] = oldest
+    streams[row, k.S_OLDEST] = oldest
     if sequence - oldest > mask:
-        return NO_ROOM, stream
+        return NO_ROOM, row
     # 2. Insert.
     word = region + (sequence & mask) * stride
     for i in range(prefix):
         mem[word + i] = tuples[at + i]
     place[stream, 0] = at + offered
-    streams[stream, k.S_NEXT] = sequence + 1
+    streams[row, k.S_NEXT] = sequence + 1
+    if streams[row, k.S_KEPT_MASK] > 0:
+        streams[row, k.S_NEWEST] = max(streams[row, k.S_NEWEST], now)
+        streams[row, k.S_LAG] = max(streams[row, k.S_LAG], streams[row, k.S_NEWEST] - now)
     if rows > 0:
         mem[word + prefix + k.ALIVE] = k.JOINING if selected != 0 else k.COUNTED
         victim = join_partition(mem, streams, stream, sequence)
@@ -73,8 +81,8 @@ def take(
             registers[k.R_DEATHS] = died + 1
     if selected == 0:
         return JOINS_NOTHING, stream
-    first_path = streams[stream, k.S_PATH]
-    for path in range(first_path, first_path + streams[stream, k.S_PATHS]):
+    first_path = streams[row, k.S_PATH]
+    for path in range(first_path, first_path + streams[row, k.S_PATHS]):
         link(mem, paths, lists, path, word, sequence)
     # What the next tuple of this stream will look up lies anywhere: by its turn, it will have come.
     prefetch(mem, region + ((oldest + AHEAD) & mask) * stride)

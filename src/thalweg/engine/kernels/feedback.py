@@ -32,8 +32,8 @@ from typing import NamedTuple
 from thalweg.engine.kernels import tables as k
 from thalweg.engine.kernels.compiled import Float64s, Int64s, inlined, jit
 from thalweg.engine.kernels.hashing import find, hash_codes, hash_fields
-from thalweg.engine.kernels.predicates import code_of
-from thalweg.engine.kernels.scanning import newest, scan
+from thalweg.engine.kernels.predicates import code_of, component
+from thalweg.engine.kernels.scanning import open_scan, scan
 from thalweg.engine.kernels.states import seems_empty, sweep
 from thalweg.engine.kernels.windows import forget_newest, is_over
 from thalweg.engine.time_bounds import FOREVER, NEVER
@@ -254,8 +254,8 @@ def add_to_filters(
 ) -> None:
     """Take the newest tuple of a stream into the filters over its window."""
     filters, first = feedback.filters, feedback.stream_filters[stream, 0]
-    streams, sequence = tables.streams, frames.bound[0, stream]
-    word = streams[stream, k.S_REGION] + (sequence & streams[stream, k.S_MASK]) * streams[stream, k.S_STRIDE]
+    streams = tables.streams
+    word = component(streams, frames.bound, 0, stream)
     for row in range(first, first + feedback.stream_filters[stream, 1]):
         if filters[row, F_ADDED] >= filters[row, F_MOST]:
             renew_filter(mem, streams, tables.lists, filters, row, watermark)
@@ -290,8 +290,7 @@ def witness(
         step = tables.programs[program, k.G_FIRST] + depth
         if opens:
             key = hash_codes(code, frame, lists, steps[step, k.X_KEY], steps[step, k.X_KEY_COUNT])
-            frames.step[frame, depth], frames.probe[frame, depth] = step, key
-            frames.cursor[frame, depth] = newest(mem, tables, step, key)
+            open_scan(mem, tables, frames, frame, depth, step, key)
         opens = scan(mem, floats, tables, frames, frame, depth, k.ALL, k.ALL)
         if not opens:
             depth -= 1
@@ -378,7 +377,9 @@ def passes(
     tally[T_WITHHELD] += depth >= 0
     leave_gaps(mem, tables.lists, feedback.gates, feedback.gaps, tally, frames.code, gate, clock)
     if depth < 0 and demands[demand, D_IS_FINAL]:
-        forget_newest(mem, tables.streams, tables.paths, tables.lists, frames.program[0])
+        head = frames.program[0]
+        row = head + (frames.bound[0, head] >> k.SLICE_SHIFT)
+        forget_newest(mem, tables.streams, tables.paths, tables.lists, row)
     return False
 
 
@@ -433,15 +434,16 @@ def renew_filter(mem: Int64s, streams: Int64s, lists: Int64s, filters: Int64s, r
 
     That is done whenever as many were added since: at most half of its values are gone.
     """
-    stream = filters[row, F_STREAM]
-    region = filters[row, F_REGION]
+    stream, region = filters[row, F_STREAM], filters[row, F_REGION]
     for word in range(region, region + ((filters[row, F_MASK] + 64) >> 6)):
         mem[word] = 0
     filters[row, F_ADDED] = 0
-    for sequence in range(streams[stream, k.S_OLDEST], streams[stream, k.S_NEXT]):
-        word = streams[stream, k.S_REGION] + (sequence & streams[stream, k.S_MASK]) * streams[stream, k.S_STRIDE]
-        if not is_over(mem, streams, stream, word, watermark):
-            add_to_filter(mem, lists, filters, row, word)
+    while stream >= 0:  # slice by slice
+        for sequence in range(streams[stream, k.S_OLDEST], streams[stream, k.S_NEXT]):
+            word = streams[stream, k.S_REGION] + (sequence & streams[stream, k.S_MASK]) * streams[stream, k.S_STRIDE]
+            if not is_over(mem, streams, stream, word, watermark):
+                add_to_filter(mem, lists, filters, row, word)
+        stream = streams[stream, k.S_MORE]
     filters[row, F_MOST] = 2 * filters[row, F_ADDED] + 64
 
 

@@ -69,7 +69,6 @@ def run(
     frames: k.Frames,
     inbox: k.Inbox,
     output: Int64s,
-    masks: Int64s,
     deaths: Int64s,
     counters: Int64s,
     horizon: int,
@@ -85,8 +84,8 @@ def run(
         tables: updated: bounds of windows, counts of states, work.
         frames: the machine's place, kept between calls.
         inbox: the place of each stream moves on as its tuples are taken.
-        output: [(time, expiry, row per stream), result]; registers[R_OUTPUTS] are filled.
-        masks: [result]: the selections that all components of a result pass.
+        output: [(time, expiry, row per stream), result]; registers[R_OUTPUTS] are filled. If it has more columns: then
+            its mask, the selections that all components of a result pass, and the age of each component.
         deaths: [death, (stream, row, time)]: tuples that left a ROWS window.
         counters: what is counted beside the work of each instruction.
         horizon: no tuple before this time comes after these. They are taken in time order, so up to there each of
@@ -160,7 +159,7 @@ def run(
                 while depth > 0 and cursors[frame, depth] < 0:  # the chain has ended
                     depth -= 1
             has, knows = k.ALL, k.ALL
-            if eddy is not None and frame == 0 and frames.program[0] < tables.streams.shape[0]:
+            if eddy is not None and frame == 0 and frames.program[0] < frames.bound.shape[1]:
                 has, knows = eddies.seen_by(eddy, frames.step[0, depth], depth)
             if scan(mem, floats, tables, frames, frame, depth, has, knows):
                 if feedback is not None and frame == 0:
@@ -188,7 +187,7 @@ def run(
             phase = steps[step, k.X_OP]
 
         elif phase == k.EMIT:
-            if not emit(mem, tables, frames, depth, output, masks):
+            if not emit(mem, tables, frames, depth, output):
                 stop = k.OUTPUT_FULL
                 break
             phase = k.SCAN if depth >= 0 else k.FETCH

@@ -24,10 +24,16 @@ def _holds(operator: int, left: Any, right: Any) -> bool:
 
 
 @inlined
+def tuple_at(streams: Int64s, stream: int, sequence: int) -> int:
+    """Where a tuple of a base window lies: its number says in which slice."""
+    row = stream + (sequence >> k.SLICE_SHIFT)
+    return streams[row, k.S_REGION] + (sequence & streams[row, k.S_MASK]) * streams[row, k.S_STRIDE]
+
+
+@inlined
 def component(streams: Int64s, bound: Int64s, frame: int, stream: int) -> int:
     """Where the component lies that a stream contributes to the tuple so far."""
-    slot = bound[frame, stream] & streams[stream, k.S_MASK]
-    return streams[stream, k.S_REGION] + slot * streams[stream, k.S_STRIDE]
+    return tuple_at(streams, stream, bound[frame, stream])
 
 
 @jit
@@ -43,16 +49,8 @@ def theta_holds(
     theta: int,
 ) -> bool:
     """Whether a theta predicate holds between the components bound so far."""
-    stream = thetas[theta, k.H_LEFT]
-    left = (
-        streams[stream, k.S_REGION] + (bound[frame, stream] & streams[stream, k.S_MASK]) * streams[stream, k.S_STRIDE]
-    )
-    left += thetas[theta, k.H_LEFT_FIELD]
-    stream = thetas[theta, k.H_RIGHT]
-    right = (
-        streams[stream, k.S_REGION] + (bound[frame, stream] & streams[stream, k.S_MASK]) * streams[stream, k.S_STRIDE]
-    )
-    right += thetas[theta, k.H_RIGHT_FIELD]
+    left = component(streams, bound, frame, thetas[theta, k.H_LEFT]) + thetas[theta, k.H_LEFT_FIELD]
+    right = component(streams, bound, frame, thetas[theta, k.H_RIGHT]) + thetas[theta, k.H_RIGHT_FIELD]
     operator = thetas[theta, k.H_OPERATOR]
     if thetas[theta, k.H_KIND] == k.COMPARE:
         return _holds(operator, mem[left], mem[right])

@@ -6,7 +6,7 @@ from thalweg.engine.kernels import feedback as fb
 from thalweg.engine.kernels import tables as k
 from thalweg.engine.kernels.compiled import Float64s, Int64s, inlined
 from thalweg.engine.kernels.hashing import find, hash_codes
-from thalweg.engine.kernels.scanning import newest
+from thalweg.engine.kernels.scanning import open_scan
 from thalweg.engine.kernels.states import drop_entries, has_entry
 from thalweg.engine.kernels.windows import vacancy
 from thalweg.engine.time_bounds import FOREVER
@@ -90,7 +90,7 @@ def open_probe(
                 return NO_ROOM
             counters[k.C_COMPLETIONS] += 1
             return MISSING
-    frames.cursor[frame, depth] = newest(mem, tables, step, key)
+    open_scan(mem, tables, frames, frame, depth, step, key)
     return OPENED
 
 
@@ -99,7 +99,7 @@ def begin_completion(tables: k.Tables, frames: k.Frames, frame: int, step: int, 
     """Give the frame above this one a state's key to complete (JISC 4); the first instruction for it."""
     states, lists = tables.states, tables.lists
     target, above = tables.steps[step, k.X_TARGET], frame + 1
-    program = tables.streams.shape[0] + target
+    program = frames.bound.shape[1] + target
     frames.program[above] = program
     frames.state[above] = target
     frames.key[above] = key

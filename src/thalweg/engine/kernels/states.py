@@ -5,6 +5,7 @@ from __future__ import annotations
 from thalweg.engine.kernels import tables as k
 from thalweg.engine.kernels.compiled import Int64s, inlined, jit
 from thalweg.engine.kernels.hashing import DIRECTORY_FIELDS, find, hash_codes
+from thalweg.engine.kernels.predicates import tuple_at
 from thalweg.engine.kernels.prefetch import prefetch
 from thalweg.engine.kernels.windows import is_over, key_of, vacancy
 from thalweg.engine.time_bounds import NEVER
@@ -30,10 +31,11 @@ def components_alive(mem: Int64s, streams: Int64s, lists: Int64s, entry: int, st
 
 @inlined
 def is_older(mem: Int64s, lists: Int64s, entry: int, start: int, count: int, birth: int) -> bool:
-    """Whether every component of a state entry had come before its stream's number among these births."""
+    """Whether every component of a state entry had come before its slice's number among these births."""
     older = True
     for i in range(count):
-        older &= mem[entry + k.COMPONENTS + i] < mem[birth + lists[start + i]]
+        sequence = mem[entry + k.COMPONENTS + i]
+        older &= sequence < mem[birth + lists[start + i] + (sequence >> k.SLICE_SHIFT)]
     return older
 
 
@@ -283,7 +285,7 @@ def count_before(mem: Int64s, tables: k.Tables, rows: Int64s, watermark: int) ->
     for s in range(streams.shape[0]):
         for sequence in range(streams[s, k.S_OLDEST], streams[s, k.S_NEXT]):
             word = streams[s, k.S_REGION] + (sequence & streams[s, k.S_MASK]) * streams[s, k.S_STRIDE]
-            if not is_over(mem, streams, s, word, watermark) and mem[word + k.ROW] < rows[s]:
+            if not is_over(mem, streams, s, word, watermark) and mem[word + k.ROW] < rows[s % rows.shape[0]]:
                 count += 1
     for index in range(states.shape[0]):
         for entry in range(states[index, k.N_COUNT]):
@@ -295,8 +297,7 @@ def count_before(mem: Int64s, tables: k.Tables, rows: Int64s, watermark: int) ->
             first = states[index, k.N_COMPONENTS]
             for i in range(states[index, k.N_COMPONENT_COUNT]):
                 s = lists[first + i]
-                slot = (mem[word + k.COMPONENTS + i] & streams[s, k.S_MASK]) * streams[s, k.S_STRIDE]
-                if mem[streams[s, k.S_REGION] + slot + k.ROW] < rows[s]:
+                if mem[tuple_at(streams, s, mem[word + k.COMPONENTS + i]) + k.ROW] < rows[s]:
                     count += 1
                     break
     return count

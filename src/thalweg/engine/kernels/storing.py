@@ -5,7 +5,8 @@ from __future__ import annotations
 from thalweg.engine.kernels import tables as k
 from thalweg.engine.kernels.compiled import Int64s, inlined
 from thalweg.engine.kernels.hashing import find, hash_codes
-from thalweg.engine.kernels.predicates import code_of
+from thalweg.engine.kernels.predicates import component
+from thalweg.engine.kernels.windows import rows_since
 
 
 @inlined
@@ -42,16 +43,26 @@ def store(mem: Int64s, tables: k.Tables, frames: k.Frames, frame: int, depth: in
 
 
 @inlined
-def emit(mem: Int64s, tables: k.Tables, frames: k.Frames, depth: int, output: Int64s, masks: Int64s) -> bool:
-    """Put the tuple so far into the output, as the row numbers of its components; whether there was room for it."""
-    registers = frames.registers
+def emit(mem: Int64s, tables: k.Tables, frames: k.Frames, depth: int, output: Int64s) -> bool:
+    """Put the tuple so far into the output, as the row numbers of its components; whether there was room for it.
+
+    An output with more columns also gets its mask, and the age of each component: the time since, in a ROWS window the
+    number of tuples since.
+    """
+    registers, streams, n = frames.registers, tables.streams, frames.bound.shape[1]
     outputs = registers[k.R_OUTPUTS]
     if outputs == output.shape[1]:
         return False
-    output[0, outputs] = frames.latest[0, depth + 1]
+    now, is_aged = frames.latest[0, depth + 1], output.shape[0] > 2 + n
+    output[0, outputs] = now
     output[1, outputs] = frames.expiry[0, depth + 1]
-    masks[outputs] = frames.mask[0, depth + 1]
-    for stream in range(tables.streams.shape[0]):
-        output[2 + stream, outputs] = code_of(mem, tables.streams, frames.bound, 0, stream, k.ROW)
+    for stream in range(n):
+        word = component(streams, frames.bound, 0, stream)
+        output[2 + stream, outputs] = mem[word + k.ROW]
+        if is_aged:
+            age = rows_since(mem, streams, stream, word) if streams[stream, k.S_ROWS] > 0 else now - mem[word + k.T]
+            output[3 + n + stream, outputs] = age
+    if is_aged:
+        output[2 + n, outputs] = frames.mask[0, depth + 1]
     registers[k.R_OUTPUTS] = outputs + 1
     return True

@@ -39,8 +39,8 @@ def run_straight(
     machine, so either can go on where the other stopped; a tuple with more combinations of partners
     than the output could ever hold is CROWDED, and left to the other.
 
-    Args are those of :func:`run`, without the tables that no such program needs. Unless results
-    are to be ``timed``, those of tuples in order come without time and expiry.
+    Args are those of :func:`run`, without the tables that no such program needs. Unless results are to be ``timed``,
+    those of tuples in order come without time and expiry. (Results with ages are timed.)
     """
     n, room = streams.shape[0], output.shape[1]
     region, mask, stride = streams[:, k.S_REGION].copy(), streams[:, k.S_MASK].copy(), streams[:, k.S_STRIDE].copy()
@@ -53,6 +53,7 @@ def run_straight(
     heads, head_mask, span = paths[path, k.P_HEADS], paths[path, k.P_MASK], paths[path, k.P_SPAN]
     chain, field = paths[path, k.P_LINK], programs[:n, k.G_STRAIGHT].copy()
     at, end = place[:, 0].copy(), place[:, 1].copy()
+    is_aged = output.shape[0] > 2 + n
     coming = np.full(n, FOREVER)
     for s in range(n):
         if at[s] < end[s]:
@@ -128,6 +129,16 @@ def run_straight(
                     met_row[s, 0], met_time[s, 0], met_expiry[s, 0], met[s] = tuples[new + k.ROW], now, expiry, 1
                     filled = outputs + combinations
                     repeat = combinations
+                    if is_aged:
+                        for x in range(n):
+                            repeat //= met[x]
+                            r = outputs
+                            while r < filled:
+                                for i in range(met[x]):
+                                    for _ in range(repeat):
+                                        output[3 + n + x, r] = met_time[x, i]
+                                        r += 1
+                        repeat = combinations
                     if in_order and not timed:
                         for x in range(n):
                             repeat //= met[x]
@@ -150,16 +161,22 @@ def run_straight(
                                         output[1, r] = min(output[1, r], met_expiry[x, i])
                                         output[2 + x, r] = met_row[x, i]
                                         r += 1
+                    begun = outputs
                     if in_order:
                         outputs = filled
                         results[s] += combinations
                     else:
                         for r in range(outputs, filled):
                             if output[0, r] < output[1, r]:
-                                for i in range(n + 2):
+                                for i in range(output.shape[0]):
                                     output[i, outputs] = output[i, r]
                                 outputs += 1
                                 results[s] += 1
+                    if is_aged:
+                        for r in range(begun, outputs):
+                            output[2 + n, r] = k.ALL
+                            for x in range(n):
+                                output[3 + n + x, r] = output[0, r] - output[3 + n + x, r]
             # 3. Insert.
             word = start + (sequence & wrap) * step
             for i in range(prefix):

@@ -19,14 +19,22 @@ T, ROW, FIRST_FIELD = 0, 1, 2
 # An entry of a state; then the sequence numbers of its components.
 ENTRY_T, ENTRY_EXPIRY, ENTRY_KEY, ENTRY_LINK, COMPONENTS = 0, 1, 2, 3, 4
 
-# Columns of Tables.streams.
+# Columns of Tables.streams. A stream's window is one ring, or a chain of *slices*: rings of tuples that are of use for the
+# same time. The first row of a stream has its own number; each further slice is in a row ``n`` streams below. A tuple's
+# sequence number says where: what is above bit SLICE_SHIFT is to be added to the stream's number.
 (S_REGION, S_MASK, S_STRIDE, S_OLDEST, S_NEXT, S_PREFIX, S_LIFETIME, S_ROWS, S_PARTITIONS, S_PATH, S_PATHS) = range(11)
 S_RENUMBERED = 11  # how many numbers below S_NEXT were given to tuples that had one before, less those taken back
 # The words of an offered tuple, where among them its mask is; where the window has it (0: it keeps none).
 S_OFFERED, S_OFFERED_MASK, S_KEPT_MASK = range(12, 15)
-STREAM_FIELDS = 15
-# Fields of a tuple in a ROWS window, counted from the end of its own words, and values of the second.
-NEWER, ALIVE = 0, 1
+# The row of the stream's next slice (-1: there is none). By how much, at most, a tuple came behind the newest time that
+# its slice had by then; that time. They are told only where windows keep masks.
+S_MORE, S_LAG, S_NEWEST = range(15, 18)
+STREAM_FIELDS = 18
+SLICE_SHIFT = 48
+# Fields of a tuple in a ROWS window, counted from the end of its own words: the next newer one of its partition, its
+# status, how many of its partition came before it. Values of the second.
+NEWER, ALIVE, ORDINAL = 0, 1, 2
+ROWS_FIELDS = 3
 DEAD, JOINING, COUNTED = 0, 1, 2  # pushed out; in the window; in the window but able to join nothing
 # A partition of a ROWS window: its oldest and newest tuple and their number.
 PARTITION_FIELDS = 3
@@ -99,9 +107,9 @@ COUNTERS = 4
 
 
 class Tables(NamedTuple):
-    """Where everything is, and what the programs do; all int64 but the last."""
+    """Where everything is, and what the programs do; all int64 but ``float_offsets``."""
 
-    streams: Int64s  # a row per base window
+    streams: Int64s  # a row per slice of a base window
     paths: Int64s  # a row per access path of a base window
     states: Int64s  # a row per kept state
     steps: Int64s  # a row per instruction of a program
@@ -111,6 +119,7 @@ class Tables(NamedTuple):
     thetas: Int64s
     integer_offsets: Int64s
     float_offsets: Float64s
+    reach: Int64s  # [stream, selection] for how long a tuple that passes a selection is of use
 
 
 class Frames(NamedTuple):
@@ -125,6 +134,8 @@ class Frames(NamedTuple):
     birth: Int64s  # [frame] where births are that it takes only older tuples than; -1: it takes all
     step: Int64s  # [frame, depth] the PROBE at that depth
     cursor: Int64s  # [frame, depth] the next candidate
+    slice: Int64s  # [frame, depth] the row of the slice that it is in, of a base window
+    reach: Int64s  # [frame, depth] how old a candidate may be to be of use to the tuple so far
     probe: Int64s  # [frame, depth] the key looked up
     latest: Int64s  # [frame, depth] the greatest time so far
     expiry: Int64s  # [frame, depth] the least expiry so far

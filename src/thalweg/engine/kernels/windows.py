@@ -35,8 +35,12 @@ def join_partition(mem: Int64s, streams: Int64s, stream: int, sequence: int) -> 
     )
     if mem[partition + 2] == 0:
         mem[partition] = sequence
+        before = -1
     else:
-        mem[region + (mem[partition + 1] & mask) * stride + newer] = sequence
+        newest = region + (mem[partition + 1] & mask) * stride + newer
+        mem[newest] = sequence
+        before = mem[newest + k.ORDINAL - k.NEWER]
+    mem[region + (sequence & mask) * stride + newer + k.ORDINAL - k.NEWER] = before + 1
     mem[partition + 1] = sequence
     mem[partition + 2] += 1
     if mem[partition + 2] <= streams[stream, k.S_ROWS]:
@@ -48,6 +52,16 @@ def join_partition(mem: Int64s, streams: Int64s, stream: int, sequence: int) -> 
     joined = mem[alive] == k.JOINING
     mem[alive] = k.DEAD
     return victim if joined else -1
+
+
+@inlined
+def rows_since(mem: Int64s, streams: Int64s, stream: int, word: int) -> int:
+    """How many tuples of its partition have come since a tuple of a ROWS window."""
+    fields = streams[stream, k.S_PREFIX]
+    partition = streams[stream, k.S_PARTITIONS] + mem[word + fields - 1] * k.PARTITION_FIELDS
+    slot = (mem[partition + 1] & streams[stream, k.S_MASK]) * streams[stream, k.S_STRIDE]
+    newest = streams[stream, k.S_REGION] + slot
+    return mem[newest + fields + k.ORDINAL] - mem[word + fields + k.ORDINAL]
 
 
 @jit
@@ -120,7 +134,7 @@ def vacancy(
 
 @inlined
 def forget_newest(mem: Int64s, streams: Int64s, paths: Int64s, lists: Int64s, stream: int) -> None:
-    """Take back the newest tuple of a window: nothing will ever want it (JIT V)."""
+    """Take back the newest tuple of a slice: nothing will ever want it (JIT V)."""
     sequence = streams[stream, k.S_NEXT] - 1
     word = streams[stream, k.S_REGION] + (sequence & streams[stream, k.S_MASK]) * streams[stream, k.S_STRIDE]
     if streams[stream, k.S_ROWS] > 0:  # it counts all the same
