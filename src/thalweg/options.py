@@ -185,6 +185,11 @@ class Options:
             partner for is not produced until one arrives. ``"auto"``: wherever that saves more than it costs.
             :class:`Feedback`: with settings of its own. The answer is the same. Set differences, and the migrations
             ``"stairs"`` and ``"stairs_jisc"``, pay it no heed.
+        sharing: how queries over one join share it. ``"auto"``: one state for all, in slices as the cost model advises.
+            ``"memory"``: a slice for each length of time for which tuples are of use, so that none is kept longer.
+            ``"cpu"``: the slices that cost a probe least. ``"none"``: a plan of its own for each query. For comparison,
+            ``"pull_up"``: one slice, and selections decide at the end; ``"push_down"``: a join for each part of the
+            streams that the same selections take. The answers are the same.
 
     >>> Options(states="all").states
     'all'
@@ -202,6 +207,7 @@ class Options:
     idle_timeout: str | None = None
     adaptive: bool | Adaptivity = True
     production: Production | Feedback = "push"
+    sharing: Sharing = "auto"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "adaptive", Adaptivity.of(self.adaptive))
@@ -213,6 +219,7 @@ class Options:
         _text_or_none("idle_timeout", self.idle_timeout, "an interval such as '5 seconds'")
         _one_of("states", self.states, ("auto", "all", "none"))
         _one_of("migration", self.migration, get_args(Migration))
+        _one_of("sharing", self.sharing, get_args(Sharing))
         _one_of("late_rows", self.late_rows, ("count", "table"))
         if self.memory_bytes is not None and self.migration != "jisc":
             raise OptionError(

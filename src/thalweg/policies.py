@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from thalweg.options import Adaptivity, Feedback, Migration, Options, Production, States
+from thalweg.options import Adaptivity, Feedback, Migration, Options, Production, Sharing, States
 
 _EDDIES = ("cacq", "stairs", "stairs_jisc")
 
@@ -19,6 +19,7 @@ class Policies:
         memory_limit: bytes that windows and states of a bucket may take; for ``jisc``. None: what they need.
         states: which states a plan may keep.
         adaptive: by which settings the plan adapts; None: it does not.
+        sharing: how the readers of a join share its windows.
 
     >>> Policies(production="jit").feedback
     Feedback(when='always', lattice=1, filter_bits=None)
@@ -30,6 +31,7 @@ class Policies:
     memory_limit: int | None = None
     states: States = "auto"
     adaptive: Adaptivity | None = None
+    sharing: Sharing = "auto"
 
     @staticmethod
     def of(options: Options, *, written: bool, lasting: bool) -> Policies:
@@ -43,6 +45,7 @@ class Policies:
             options.memory_bytes,
             options.states,
             _adaptivity(options, written=written, lasting=lasting),
+            options.sharing,
         )
 
     def shared_by(self, buckets: int) -> Policies:

@@ -12,6 +12,7 @@ from tests.adapt.workloads import CHAIN, STAR, dependent_star, steady_star, turn
 from thalweg.adapt.controller import Controller
 from thalweg.adapt.decision import Decision
 from thalweg.cql import Source, bind
+from thalweg.cql.group import Group
 from thalweg.engine.batch import Batch
 from thalweg.engine.bucket import open_bucket
 from thalweg.options import Adaptivity, States
@@ -155,7 +156,7 @@ class Fed:
         first = choose_plan(graph, statistics) if plan is None else parse_plan(plan, self.query.aliases)
         self.settings, self.states = settings, states
         self.streams = arrivals([(ref.stream, tables[ref.stream], ref.time) for ref in self.query.streams], None)
-        self.bucket = open_bucket(self.query, first, rank(graph, statistics))
+        self.bucket = open_bucket(Group.of(self.query), first, rank(graph, statistics))
         self.controller = Controller(self.query, first, statistics, states, settings)
 
     def feed(self, *, through_json: bool = False) -> None:

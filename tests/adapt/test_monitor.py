@@ -9,6 +9,7 @@ import pytest
 from tests.adapt.workloads import CHAIN, streams
 from thalweg.adapt.monitor import LOOK_ROWS, NO_WORK, Faded, Monitor
 from thalweg.cql import Source, bind
+from thalweg.cql.group import Group
 from thalweg.cql.query import Query
 from thalweg.engine.batch import Batch
 from thalweg.engine.bucket import Bucket, open_bucket
@@ -28,7 +29,7 @@ def watched(text: str, tables: dict[str, pa.Table], memory: float = 0.7) -> tupl
     query = bound(text, tables)
     graph, statistics = JoinGraph.of(query), Statistics.default(query)
     inputs = arrivals([(ref.stream, tables[ref.stream], ref.time) for ref in query.streams], None)
-    bucket = open_bucket(query, choose_plan(graph, statistics))
+    bucket = open_bucket(Group.of(query), choose_plan(graph, statistics))
     monitor = Monitor(query, memory)
     for cuts, watermark in slices(inputs, 1_000):
         bucket.offer([Batch(s.slice(*cut), s.times[slice(*cut)]) for s, cut in zip(inputs, cuts, strict=True)])
@@ -96,7 +97,7 @@ def test_before_any_tuple_it_knows_what_the_planner_assumes() -> None:
     tables = streams(np.random.default_rng(1), RATES, [{"x": 9, "y": 9, "z": 9}], 1)
     query = bind(CHAIN, {name: Source(table.schema, "ts") for name, table in tables.items()})[0]
     graph = JoinGraph.of(query)
-    bucket = open_bucket(query, choose_plan(graph, Statistics.default(query)))
+    bucket = open_bucket(Group.of(query), choose_plan(graph, Statistics.default(query)))
     monitor = Monitor(query, 0.7)
     monitor.look(bucket.glimpse(LOOK_ROWS), NO_WORK)
     choose_plan(graph, monitor.statistics())

@@ -11,6 +11,7 @@ import pytest
 from tests.adapt.workloads import STAR, turning_star
 from thalweg.adapt.decision import Decision
 from thalweg.cql import Source, bind
+from thalweg.cql.group import Group
 from thalweg.driver.bucket_driver import BucketDriver
 from thalweg.errors import PlanError, ThalwegError
 from thalweg.options import Adaptivity, Options
@@ -29,7 +30,7 @@ ADAPTING = Policies(states="none", adaptive=Adaptivity())
 
 
 def begun(policies: Policies = ADAPTING, statistics: Statistics | None = None, text: str | None = None) -> BucketDriver:
-    driver = BucketDriver(QUERY, policies)
+    driver = BucketDriver(Group.of(QUERY), policies)
     driver.begin(statistics or Statistics.default(QUERY), text)
     return driver
 
@@ -39,7 +40,7 @@ def plans(driver: BucketDriver) -> list[tuple[str, str]]:
 
 
 def test_a_bucket_is_there_after_the_beginning() -> None:
-    driver = BucketDriver(QUERY, ADAPTING)
+    driver = BucketDriver(Group.of(QUERY), ADAPTING)
     assert not driver.is_open
     with pytest.raises(ThalwegError, match="query 'query1': a bucket was asked for before it was opened"):
         _ = driver.bucket
@@ -99,7 +100,7 @@ def test_notes_and_record_make_another_of_the_same_kind() -> None:
     driver.at(3, None)
     driver.command("((h c) b) a", lasts=True)
     record, notes = (json.loads(json.dumps(known)) for known in (driver.record(), driver.notes()))
-    other = BucketDriver(QUERY, ADAPTING)
+    other = BucketDriver(Group.of(QUERY), ADAPTING)
     other.recall(driver.plan, record)
     other.reopen(driver.bucket)
     other.recall_notes(notes)
@@ -108,7 +109,7 @@ def test_notes_and_record_make_another_of_the_same_kind() -> None:
 
 
 def test_a_set_difference_is_driven_too() -> None:
-    driver = BucketDriver(EXCEPT, Policies(adaptive=Adaptivity()))
+    driver = BucketDriver(Group.of(EXCEPT), Policies(adaptive=Adaptivity()))
     driver.begin(Statistics.default(EXCEPT), None)
     driver.command("a - c - b", taken=5, lasts=True)
     assert driver.consider(0) == []

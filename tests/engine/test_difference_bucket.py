@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from thalweg.cql import Source, bind
+from thalweg.cql.group import Group
 from thalweg.cql.query import Query
 from thalweg.engine.bucket import open_bucket
 from thalweg.errors import PlanError
@@ -28,7 +29,7 @@ def bound(text: str) -> Query:
 
 
 def test_the_first_plan_is_the_order_of_the_query() -> None:
-    bucket = open_bucket(bound(EXCEPT), None)
+    bucket = open_bucket(Group.of(bound(EXCEPT)), None)
     assert bucket.plan == DifferencePlan((1, 2, 3))  # type: ignore[attr-defined] # only some buckets say it
     bucket.transition(NEW_ORDER)
     assert bucket.plan == NEW_ORDER  # type: ignore[attr-defined]
@@ -39,9 +40,9 @@ def test_a_plan_of_the_other_kind_is_refused(text: str) -> None:
     query = bound(text)
     fitting, other = (NEW_ORDER, TREE) if query.kind == "difference" else (TREE, NEW_ORDER)
     with pytest.raises(PlanError, match=r"query 'query1' is a .* and needs the plan of one"):
-        open_bucket(query, other)
+        open_bucket(Group.of(query), other)
     with pytest.raises(PlanError, match=r"query 'query1' is a .* and needs the plan of one"):
-        open_bucket(query, fitting).transition(other)
+        open_bucket(Group.of(query), fitting).transition(other)
 
 
 def test_a_replay_says_which_plans_it_used() -> None:

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 from tests.engine.test_interner import COLUMNS
 from thalweg.cql import Source, bind
+from thalweg.cql.group import Group
 from thalweg.cql.query import Query
 from thalweg.engine import image
 from thalweg.engine.batch import Batch
@@ -32,6 +33,7 @@ from thalweg.engine.join_bucket import JoinBucket
 from thalweg.engine.kernels import machine as kernels
 from thalweg.engine.memory import MappedArena, Memory
 from thalweg.engine.payload import Payload, TablePayload
+from thalweg.engine.readers import Emitted
 from thalweg.engine.snapshot import Restoration, Snapshot
 from thalweg.errors import ThalwegError
 from thalweg.options import Feedback, Production
@@ -130,13 +132,20 @@ def plans(query: Query) -> list[Plan]:
 
 def opened(query: Query, plan: int = 0, production: Production | Feedback = "push") -> AnyBucket:
     return open_bucket(
-        query, None if query.kind == "difference" else plans(query)[plan], policies=Policies(production=production)
+        Group.of(query),
+        None if query.kind == "difference" else plans(query)[plan],
+        policies=Policies(production=production),
     )
 
 
-def contents(tables: Iterable[pa.Table]) -> list[str]:
-    """Tables to compare: in a text, NaN is equal to itself."""
-    return [str(table.to_pylist()) for table in tables]
+def contents(emitted: Iterable[Emitted]) -> list[str]:
+    """Results to compare: in a text, NaN is equal to itself."""
+    return [f"{reader} {table.to_pylist()}" for reader, table in emitted]
+
+
+def together(emitted: Iterable[Emitted]) -> str:
+    """The same of one reader, as one table."""
+    return str(pa.concat_tables([table for _, table in emitted]).to_pylist())
 
 
 Between = Callable[[AnyBucket, int], AnyBucket]
@@ -144,7 +153,7 @@ Between = Callable[[AnyBucket, int], AnyBucket]
 
 def run(
     bucket: AnyBucket, query: Query, batches: Feed, between: Between = lambda bucket, _: bucket
-) -> Iterator[pa.Table]:
+) -> Iterator[Emitted]:
     """Feed a bucket, with a new plan every other batch; ``between`` two batches another one may take its place."""
     for n, (offered, watermark) in enumerate(batches):
         bucket.offer(offered, watermark)
@@ -188,7 +197,7 @@ def test_a_bucket_handed_over_after_every_batch_answers_as_one_that_never_was(
     monkeypatch.setattr("thalweg.engine.workspace.FIRST_CAPACITY", 2)  # stores have to grow all the time
     query = bound(name)
     alone = list(run(opened(query), query, feed(query)))
-    assert sum(table.num_rows for table in alone) > 20
+    assert sum(table.num_rows for _, table in alone) > 20
     assert contents(run(opened(query), query, feed(query), through(tmp_path, query))) == contents(alone)
 
 
@@ -234,7 +243,7 @@ def test_the_plan_comes_with_the_image(tmp_path: Path) -> None:
 def test_a_bucket_can_be_handed_over_in_the_middle_of_a_batch(name: str, tmp_path: Path) -> None:
     query = bound(name)
 
-    def answer(hand_over: Between) -> Iterator[pa.Table]:
+    def answer(hand_over: Between) -> Iterator[Emitted]:
         bucket = opened(query)
         for n, (offered, watermark) in enumerate(feed(query)):
             bucket.offer(offered, watermark)
@@ -251,7 +260,7 @@ def test_another_process_takes_over(tmp_path: Path) -> None:
     query = bound("aggregates")
     alone = list(run(opened(query), query, feed(query)))
     bucket = opened(query)
-    begun = []
+    begun: list[Emitted] = []
     for offered, watermark in feed(query)[:6]:
         bucket.offer(offered, watermark)
         begun += [*bucket.advance(), *bucket.settle(watermark)]
@@ -272,7 +281,7 @@ for offered, watermark in feed(query)[6:]:
     tables += [*bucket.advance(), *bucket.settle(watermark)]
 tables += bucket.close()
 with pa.OSFile(sys.argv[1] + "/rest", "wb") as sink, pa.ipc.new_file(sink, query.schema) as writer:
-    writer.write_table(pa.concat_tables(tables))
+    writer.write_table(pa.concat_tables([table for _, table in tables]))
 """
     finished = subprocess.run(
         [sys.executable, "-c", script, str(tmp_path)],
@@ -283,7 +292,7 @@ with pa.OSFile(sys.argv[1] + "/rest", "wb") as sink, pa.ipc.new_file(sink, query
     )
     assert finished.returncode == 0, finished.stderr
     rest = pa.ipc.open_file((tmp_path / "rest").read_bytes()).read_all()
-    assert contents([pa.concat_tables([*begun, rest])]) == contents([pa.concat_tables(alone)])
+    assert together([*begun, Emitted("", rest)]) == together(alone)
 
 
 # -- What is no image -------------------------------------------------------------------------------------------
@@ -413,7 +422,7 @@ def test_a_stamp_written_twice_is_two_images(tmp_path: Path) -> None:
 
 def test_a_bucket_over_whole_tables_has_no_image(tmp_path: Path) -> None:
     query = bound("istream")
-    bucket = open_bucket(query, plans(query)[0], payloads=[TablePayload(SCHEMA.empty_table()) for _ in "abc"])
+    bucket = open_bucket(Group.of(query), plans(query)[0], payloads=[TablePayload(SCHEMA.empty_table()) for _ in "abc"])
     with pytest.raises(ThalwegError, match="TablePayload cannot be part of a bucket's image"):
         write_image(tmp_path, bucket, "v")
 

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from thalweg.cql import Source, bind
+from thalweg.cql.group import Group
 from thalweg.engine.batch import Batch
 from thalweg.engine.bucket import open_bucket
 from thalweg.plan.tree import parse_plan
@@ -36,7 +37,7 @@ def test_the_plan_may_change_within_a_batch(monkeypatch: pytest.MonkeyPatch, mig
     monkeypatch.setattr("thalweg.engine.join_bucket._STRETCH", 7)
     answers = []
     for is_changing in (False, True):
-        bucket = open_bucket(QUERY, PLANS[0], policies=Policies(migration))  # type: ignore[arg-type]
+        bucket = open_bucket(Group.of(QUERY), PLANS[0], policies=Policies(migration))  # type: ignore[arg-type]
         called: list[int] = []
 
         def change(bucket: object = bucket, called: list[int] = called) -> None:
@@ -44,7 +45,9 @@ def test_the_plan_may_change_within_a_batch(monkeypatch: pytest.MonkeyPatch, mig
             bucket.transition(PLANS[len(called) % 3])  # type: ignore[attr-defined]
 
         bucket.offer(batches(1), 100)
-        answers.append(pa.concat_tables(bucket.advance(between=change if is_changing else None)))
+        answers.append(
+            pa.concat_tables([table for _, table in bucket.advance(between=change if is_changing else None)])
+        )
         assert called == (list(range(7, 90, 7)) if is_changing else [])
     still, changing = answers
     assert len(still) > 100

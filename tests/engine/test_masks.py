@@ -63,7 +63,9 @@ def test_results_pass_the_selections_that_all_of_their_components_pass(seed: int
     plans = [parse_plan(text, "RSTU") for text in ("((R S) T) U", "((U S) T) R", "(R T) (S U)")]
     kept = [plan.keeping_all() for plan in plans if isinstance(plan, TreePlan)]
     windows = ((WINDOW,),) * 4, ((WINDOW,) * SELECTIONS,) * 4
-    engine = JoinEngine(rstu(WINDOW), kept[0], production=production, slicing=Slicing(SELECTIONS, *windows, is_aged=True))
+    engine = JoinEngine(
+        rstu(WINDOW), kept[0], production=production, slicing=Slicing(SELECTIONS, *windows, is_aged=True)
+    )
     found: Counter[tuple[int, ...]] = Counter()
     first = [0] * 4
     for start, plan in zip(range(0, 160, 40), (*kept, kept[0].keeping_none()), strict=True):

@@ -24,11 +24,13 @@ from tests.properties.predicates import EdgeKind
 from tests.properties.settings import randomized
 from tests.properties.strategies import ALL_WINDOWS, Profile, cases
 from thalweg.cql import Source, bind
+from thalweg.cql.group import Group
 from thalweg.cql.query import Query
 from thalweg.driver.planning import plan_for
 from thalweg.engine.batch import Batch
 from thalweg.engine.bucket import AnyBucket, open_bucket
 from thalweg.engine.image import mark_dirty, read_image, write_image
+from thalweg.engine.readers import Emitted
 from thalweg.engine.time_bounds import NEVER
 from thalweg.plan import Statistics
 from thalweg.plan.difference import AnyPlan
@@ -90,7 +92,8 @@ def check(case: Case, rng: random.Random) -> None:
     streams = arrivals([(ref.alias, tables[ref.stream], ref.time) for ref in query.streams], None)
     with tempfile.TemporaryDirectory() as directory, tight_memory(case):
         host = Host(query, case, rng, Path(directory))
-        answer = pa.concat_tables([query.schema.empty_table(), *feed(host, query, case, streams, rng)])
+        found = [table for _, table in feed(host, query, case, streams, rng)]
+    answer = pa.concat_tables([query.schema.empty_table(), *found])
     got, want = normalised_table(answer), expected(case)
     assert got == want, f"missing {want - got}\nextra {got - want}\n{case.cql()}"
 
@@ -116,7 +119,9 @@ class Host:
     def _open(self) -> AnyBucket:
         plan = some_plan(self._query, self._case, self._rng)
         case = self._case
-        return open_bucket(self._query, plan, policies=Policies(case.migration, production_of(case), case.memory_limit))
+        return open_bucket(
+            Group.of(self._query), plan, policies=Policies(case.migration, production_of(case), case.memory_limit)
+        )
 
     def hand_over(self, stamp: str) -> None:
         if self._rng.random() < self._often:
@@ -128,7 +133,7 @@ class Host:
             mark_dirty(self._directory)
 
 
-def feed(host: Host, query: Query, case: Case, streams: list[Arrivals], rng: random.Random) -> Iterator[pa.Table]:
+def feed(host: Host, query: Query, case: Case, streams: list[Arrivals], rng: random.Random) -> Iterator[Emitted]:
     """Rows in an order that strays from time by up to ``disorder``; rows of one stream and time stay in order.
 
     Static relations come first.

@@ -108,7 +108,7 @@ class SimulatedBucket:
         self._log, self._record = log, outcome.record
         self.metrics.append(outcome.metrics)
         json.dumps(outcome.metrics)
-        return [unblob(body) for body in outcome.results]
+        return [unblob(body) for _, body in outcome.results]
 
     def _attempt(self, arriving: Arriving) -> tuple[DictLog, Outcome]:
         """By one of three workers, which may find the directory taken by another, or cleared."""

@@ -57,7 +57,7 @@ class Run:
         self.kept = resident if resident.is_imaged else None
         self.record = outcome.record
         self.rebuilds += outcome.metrics["rebuilds"]
-        return [unblob(body) for body in outcome.results]
+        return [unblob(body) for _, body in outcome.results]
 
 
 def rows(tables: list[pa.Table]) -> Counter[str]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import permutations, product
+from itertools import islice, permutations, product
 from typing import Any
 
 from sqlglot import exp
@@ -37,7 +37,7 @@ from thalweg.cql.query import (
 
 _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "<>": "<>"}
 _MOST_ORDERS = 5040
-"""Orders of streams that are tried, at most: a join of more streams of one name than this allows keeps its own order."""
+"""Orders of streams that are tried, at most: joins of more streams of one name are not compared in every order."""
 
 
 @dataclass(frozen=True)
@@ -220,16 +220,12 @@ def _orders(query: Query, join: JoinSpec) -> Iterator[tuple[int, ...]]:
             yield tuple(range(len(mine)))
         return
     sources = [[s for s, other in enumerate(mine) if other == name] for name in places]
-    tried = 0
-    for choice in product(*(permutations(each) for each in sources)):
+    for choice in islice(product(*(permutations(each) for each in sources)), _MOST_ORDERS):
         order = [0] * len(mine)
         for where, which in zip(places.values(), choice, strict=True):
             for place, stream in zip(where, which, strict=True):
                 order[place] = stream
         yield tuple(order)
-        tried += 1
-        if tried == _MOST_ORDERS:
-            return
 
 
 def _moved(query: Query, order: Sequence[int], aliases: Sequence[str]) -> Query:

@@ -20,7 +20,7 @@ from thalweg.adapt.controller import Controller
 from thalweg.adapt.decision import Decision, plan_label
 from thalweg.adapt.history import History
 from thalweg.adapt.monitor import LOOK_ROWS, Monitor
-from thalweg.cql.query import Query
+from thalweg.cql.group import Group
 from thalweg.driver.planning import plan_for
 from thalweg.engine.bucket import AnyBucket, Bucket, open_bucket
 from thalweg.engine.join_bucket import JoinBucket
@@ -45,7 +45,8 @@ class BucketDriver:
     or to be made what an image holds. Then, whenever the bucket is at rest, :meth:`consider`, :meth:`command` and
     :meth:`release`. ``taken`` is always how many tuples of the batch were processed before.
 
-    ``payloads``: if all the rows to come are there already.
+    ``payloads``: if all the rows to come are there already. ``keeps_all``: whether readers may come that read other
+    columns.
 
     Attributes:
         plan: the plan that runs.
@@ -54,8 +55,11 @@ class BucketDriver:
 
     """
 
-    def __init__(self, query: Query, policies: Policies, payloads: Sequence[Rows] | None = None) -> None:
-        self._query, self._policies, self._payloads = query, policies, payloads
+    def __init__(
+        self, group: Group, policies: Policies, payloads: Sequence[Rows] | None = None, *, keeps_all: bool = False
+    ) -> None:
+        self._group, self._policies, self._payloads, self._keeps_all = group, policies, payloads, keeps_all
+        self._query = query = group.whole
         self._graph = JoinGraph.of(query)
         self.plan: AnyPlan | None = None
         self.controller: Controller | None = None
@@ -113,7 +117,24 @@ class BucketDriver:
         self._bucket = bucket
 
     def _open(self, ranked: Rank) -> AnyBucket:
-        return open_bucket(self._query, self.plan, ranked, self._payloads, self._policies)
+        return open_bucket(self._group, self.plan, ranked, self._payloads, self._policies, keeps_all=self._keeps_all)
+
+    def serve(self, group: Group, watermark: int | None = None) -> None:
+        """Go on with other readers of the same join; see :meth:`thalweg.engine.join_bucket.JoinBucket.serve`.
+
+        The plan stays. Who adapts it looks anew, since windows are not what they were.
+        """
+        join = self.join
+        if join is None:
+            raise ThalwegError(f"query '{self._query.name}' is no join, and has one reader")
+        join.serve(group, watermark)
+        self._group, self._query = group, group.whole
+        self._measured = None
+        plan, states, settings = self.plan, self._policies.states, self._policies.adaptive
+        if self.controller is not None and settings is not None and not isinstance(plan, DifferencePlan | None):
+            known, held = self._known(), self._is_held
+            self.controller = Controller(self._query, plan, known, states, settings, chosen=not held, held=held)
+            self.controller.begin_with(join)
 
     def plan_anew(self) -> None:
         """Choose the plan for what refilled windows hold; one that does not adapt, or is held, is ranked anew."""

@@ -59,6 +59,10 @@ class Waiting:
             self._words[stream] = waiting[ready:]
         return released
 
+    def all(self, stream: int) -> Int64s:
+        """What waits in a stream."""
+        return self._words[stream]
+
     def values(self, field: int) -> Int64s:
         """A field of everything that waits."""
         return np.concatenate([words[:, field] for words in self._words])

@@ -1,4 +1,4 @@
-"""One bucket of a query, end to end: Arrow rows in, Arrow results out.
+"""One bucket of a join and its readers, end to end: Arrow rows in, Arrow results for each reader out.
 
 The bucket's owner (an in-process replay, a task on a cluster) feeds it batches and says how
 far time has come; the answer does not depend on where the batches are cut.
@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
-import pyarrow as pa
-
-from thalweg.cql.query import Query
+from thalweg.cql.group import Group
 from thalweg.engine.batch import Batch
 from thalweg.engine.difference_bucket import DifferenceBucket
 from thalweg.engine.image import ImageTag
@@ -19,6 +17,7 @@ from thalweg.engine.join_bucket import JoinBucket
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.observations import Counts, Glimpse, StoreSize, Work
 from thalweg.engine.payload import Rows
+from thalweg.engine.readers import Emitted
 from thalweg.engine.savings import Savings
 from thalweg.errors import PlanError
 from thalweg.plan.difference import AnyPlan, DifferencePlan
@@ -43,13 +42,13 @@ class AnyBucket(Protocol):
         be older). Without one, the rows of all calls come in total order.
         """
 
-    def advance(self, limit: int | None = None) -> Iterator[pa.Table]:
+    def advance(self, limit: int | None = None) -> Iterator[Emitted]:
         """Process up to ``limit`` of the offered rows; yields what can be emitted at once."""
 
-    def settle(self, watermark: int) -> Iterator[pa.Table]:
+    def settle(self, watermark: int) -> Iterator[Emitted]:
         """Time has passed ``watermark``: yields what could only be said now, and forgets what is over."""
 
-    def close(self) -> Iterator[pa.Table]:
+    def close(self) -> Iterator[Emitted]:
         """The input has ended: time runs out for everything that time can end."""
 
     def transition(self, plan: AnyPlan) -> None:
@@ -83,7 +82,7 @@ class Bucket(AnyBucket, Protocol):
         ``batches`` are those of each stream. No row before ``watermark`` follows.
         """
 
-    def advance(self, limit: int | None = None, between: Callable[[], None] | None = None) -> Iterator[pa.Table]:
+    def advance(self, limit: int | None = None, between: Callable[[], None] | None = None) -> Iterator[Emitted]:
         """As of every bucket; ``between`` is called from time to time on the way, and may change the plan."""
 
     def transition(self, plan: AnyPlan, rank: Rank | None = None) -> None:
@@ -101,20 +100,29 @@ class Bucket(AnyBucket, Protocol):
     def savings(self) -> Savings | None:
         """What feedback saved so far; None if joins give none here."""
 
+    def serve(self, group: Group, watermark: int | None = None) -> None:
+        """Go on with other readers of the same join, from the next row on."""
+
     def glimpse(self, most: int) -> Glimpse:
         """A look at up to so many tuples of every window."""
 
 
 def open_bucket(
-    query: Query,
+    group: Group,
     plan: AnyPlan | None,
     rank: Rank | None = None,
     payloads: Sequence[Rows] | None = None,
     policies: Policies = DEFAULT_POLICIES,
+    *,
+    keeps_all: bool = False,
 ) -> AnyBucket:
-    """A bucket for a query (a set difference needs no plan); ``payloads`` if the rows to come are all there already."""
+    """A bucket for the readers of a join, or for a set difference, which has one reader and needs no plan.
+
+    ``payloads``: if the rows to come are all there already. ``keeps_all``: see :class:`JoinBucket`.
+    """
+    query = group.whole
     if query.kind == "difference":
         return DifferenceBucket(query, plan, payloads)
     if plan is None or isinstance(plan, DifferencePlan):
         raise PlanError(f"query '{query.name}' is a join and needs the plan of one")
-    return JoinBucket(query, plan, rank, payloads, policies)
+    return JoinBucket(group, plan, rank, payloads, policies, keeps_all=keeps_all)

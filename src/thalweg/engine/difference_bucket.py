@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
@@ -24,6 +23,7 @@ from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.kernels.difference import Arrivals
 from thalweg.engine.observations import StoreSize, Work
 from thalweg.engine.payload import Payload, Rows
+from thalweg.engine.readers import Emitted
 from thalweg.engine.results import Outputs, engine_columns, payload_columns
 from thalweg.errors import PlanError
 from thalweg.plan.difference import AnyPlan, DifferencePlan, as_written
@@ -59,10 +59,10 @@ class DifferenceBucket:
                 self._waiting.add(stream, self._inputs[stream].words(batch, rows))
                 self._tuples += len(rows)
 
-    def advance(self, limit: int | None = None) -> Iterator[pa.Table]:  # noqa: ARG002 - everything waits for time
+    def advance(self, limit: int | None = None) -> Iterator[Emitted]:  # noqa: ARG002 - everything waits for time
         yield from ()
 
-    def settle(self, watermark: int) -> Iterator[pa.Table]:
+    def settle(self, watermark: int) -> Iterator[Emitted]:
         streams = self._waiting.before(watermark)
         words = np.concatenate(streams)
         numbers = np.repeat(np.arange(len(streams), dtype=np.int32), [len(stream) for stream in streams])
@@ -80,10 +80,10 @@ class DifferenceBucket:
         times, rows = self._difference.advance(arrivals, watermark)
         if len(times):
             self._results += len(times)
-            yield self._outputs.of_results(self._payloads, rows[:, None], times)
+            yield Emitted(self._query.name, self._outputs.of_results(self._payloads, rows[:, None], times))
         self._forget()
 
-    def close(self) -> Iterator[pa.Table]:
+    def close(self) -> Iterator[Emitted]:
         yield from self.settle(END_OF_INPUT)
 
     def transition(self, plan: AnyPlan) -> None:

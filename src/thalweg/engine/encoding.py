@@ -17,7 +17,15 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from thalweg.cql.query import Query, RowsWindow, Theta
-from thalweg.engine.expressions import HASH, Expressions, Scalar, of_selected, physical_names, plain_column
+from thalweg.engine.expressions import (
+    HASH,
+    Expressions,
+    Scalar,
+    columns_of,
+    of_selected,
+    physical_names,
+    plain_column,
+)
 from thalweg.engine.interner import Interner
 from thalweg.engine.kernels.compiled import Float64s, Int64s
 from thalweg.engine.kernels.tables import ROW, T
@@ -210,6 +218,25 @@ class StreamEncoder:
         words[:, self.layout.offered_mask] = masks
         return words
 
+    @property
+    def reads(self) -> list[str]:
+        """The columns that it needs of a table."""
+        inputs = [*self._keys.values(), *self._operands.values(), *self._partition_by]
+        inputs += [selection for selection, _ in self._selections if selection is not None]
+        names = {source.name for source in inputs if not source.computed}
+        names |= {name for _, name in columns_of([expression for _, expression in self._outputs])}
+        return [name for name in self._ref.schema.names if name in names]
+
+    def passes(self, selection: exp.Expression | None, table: pa.Table) -> Booleans:
+        """Which rows pass a condition on this stream."""
+        if selection is None:
+            return np.ones(table.num_rows, np.bool_)
+        scalar = self._expressions.compile([("passes", selection)])
+        renamed = table.rename_columns([self._names[name] for name in table.column_names])
+        holds = self._expressions.evaluate(scalar, renamed).column("passes").combine_chunks()
+        passes: Booleans = pc.fill_null(holds, False).to_numpy(zero_copy_only=False)
+        return passes
+
     def _masks(self, table: pa.Table, computed: pa.Table) -> Int64s:
         """The bits of the selections that rows pass."""
         masks = np.zeros(table.num_rows, np.int64)
@@ -224,8 +251,8 @@ class StreamEncoder:
     def _slices(self, masks: Int64s) -> Int64s:
         """The slices that rows of these masks belong to, as the kernel counts them: in rows of a table."""
         slices = np.zeros(len(masks), np.int64)
-        for slice, mask in enumerate(self._slice_masks[1:], 1):
-            slices[(masks & mask) != 0] = slice
+        for number, mask in enumerate(self._slice_masks[1:], 1):
+            slices[(masks & mask) != 0] = number
         return slices * len(self._query.streams)
 
     def _compute(self, table: pa.Table) -> pa.Table:

@@ -50,10 +50,10 @@ class FeedbackBuilder:
             is_filtered = filter_bits is not None and bool(demand.key)
             where = self.filters if is_filtered else paths
             partners = [
-                [stream + n * slice, place + len(paths) * slice if place >= 0 else -1, *self.lists.add(classes)]
+                [stream + n * ring, place + len(paths) * ring if place >= 0 else -1, *self.lists.add(classes)]
                 for stream, classes in partner_paths(demand, self.layouts)
                 for place in [where.index((stream, classes)) if classes else -1]
-                for slice in range(1 if is_filtered else len(self.layouts[stream].ends))
+                for ring in range(1 if is_filtered else len(self.layouts[stream].ends))
             ]
             demands[i, fb.D_STRIDE] = fb.V_NEXT + len(partners)
             demands[i, [fb.D_KEY, fb.D_KEY_COUNT]] = self.lists.add(demand.key)

@@ -152,14 +152,17 @@ class JoinEngine:
         self.machine.offer(batches, watermark)
 
     def load(self, batches: Sequence[Int64s], watermark: int) -> None:
-        """Fill the RANGE windows of a new engine with tuples whose results were found before.
+        """Fill the windows of a new engine with tuples whose results were found before.
 
         A restart is a change from the empty plan: base windows are there, and every key of every state is absent.
         """
         joining = []
         for layout, batch in zip(self.workspace.layouts, batches, strict=True):
             joins = batch[:, layout.offered_mask] != 0
-            joining.append(in_time_order(batch if joins.all() else batch[joins]))
+            if layout.rows:
+                joining.append(batch)  # what joins nothing counts, too
+            else:
+                joining.append(in_time_order(batch if joins.all() else batch[joins]))
         self.windows.fill(joining)
         self.machine.begin_at(watermark)
         self.feedback.end()
@@ -300,6 +303,9 @@ class JoinEngine:
 
     def rows(self, stream: int) -> Int64s:
         return self.windows.rows(stream)
+
+    def tuples(self, stream: int) -> Int64s:
+        return self.windows.tuples(stream)
 
     def first_rows(self) -> list[int]:
         return self.windows.first_rows()

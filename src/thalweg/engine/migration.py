@@ -72,7 +72,7 @@ class Joiner(Protocol):
         """Hand over new tuples, per stream in time order; see :meth:`JoinEngine.offer`."""
 
     def load(self, batches: Sequence[Int64s], watermark: int) -> None:
-        """Fill the RANGE windows of a new joiner with tuples whose results were found before."""
+        """Fill the windows of a new joiner with tuples whose results were found before."""
 
     def advance(self, limit: int | None = None) -> Iterator[Int64s]:
         """Process up to ``limit`` of the offered tuples; yields blocks of results, each good until the next."""
@@ -88,6 +88,12 @@ class Joiner(Protocol):
 
     def rows(self, stream: int) -> Int64s:
         """The row numbers of the tuples in a base window."""
+
+    def tuples(self, stream: int) -> Int64s:
+        """The tuples in a base window, slice by slice, as its layout has them."""
+
+    def unprocessed(self) -> tuple[list[Int64s], int | None]:
+        """Per stream, the offered tuples that were not taken yet; and the watermark they were offered with."""
 
     def glimpse(self, most: int) -> Glimpse:
         """A look at up to ``most`` tuples of every base window."""

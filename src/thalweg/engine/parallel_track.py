@@ -250,6 +250,21 @@ class ParallelTrack:
     def rows(self, stream: int) -> Int64s:
         return self._numbers[stream].rows(self._tracks[0].engine.rows(stream))
 
+    def tuples(self, stream: int) -> Int64s:
+        """Those of the oldest track, with their rows."""
+        return self._numbered(stream, self._tracks[0].engine.tuples(stream))
+
+    def unprocessed(self) -> tuple[list[Int64s], int | None]:
+        """Per stream, the offered tuples that were not taken yet; and the watermark they were offered with."""
+        coming, watermark = self._tracks[0].engine.unprocessed()
+        return [self._numbered(stream, words) for stream, words in enumerate(coming)], watermark
+
+    def _numbered(self, stream: int, words: Int64s) -> Int64s:
+        """Tuples with rows in the place of numbers."""
+        named = words.copy()
+        named[:, ROW] = self._numbers[stream].rows(words[:, ROW])
+        return named
+
     def glimpse(self, most: int) -> Glimpse:
         seen = self._tracks[0].engine.glimpse(most)
         counted = zip(seen.windows, self._numbers, strict=True)

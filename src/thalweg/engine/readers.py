@@ -19,12 +19,14 @@ from thalweg.cql.group import Group
 from thalweg.cql.query import Query, RowsWindow
 from thalweg.engine.expressions import Expressions
 from thalweg.engine.kernels.compiled import Int64s
-from thalweg.engine.layout import until
 from thalweg.engine.outputs import Emitter, emitter
 from thalweg.engine.payload import Rows
 from thalweg.engine.results import Verdict
 from thalweg.engine.time_bounds import FOREVER
 from thalweg.plan.slices import Shared, limits
+
+_UNBOUNDED = 2**63 - 1
+"""The age at which a tuple leaves an unbounded window: greater than that of any row of a static relation."""
 
 
 class Emitted(NamedTuple):
@@ -37,23 +39,30 @@ class Emitted(NamedTuple):
 class ReaderEnd:
     """The last stages of a result on its way to one reader: its residual predicates, its output.
 
-    ``shows``: whether the reader's selections are asked again, because the masks of tuples do not tell them apart.
+    Attributes:
+        name: the reader's.
+        results: how many rows it has got.
+        asks_again: whether its selections are asked again, because the masks of tuples do not tell them apart.
+
     """
 
     __image__: ClassVar = ("results", "_emitter")
 
-    def __init__(self, query: Query, expressions: Expressions, payloads: Sequence[Rows], *, asks_again: bool) -> None:
+    def __init__(self, query: Query, expressions: Expressions, payloads: Sequence[Rows]) -> None:
         self.name = query.name
         self.results = 0
+        self.asks_again = False
         self._payloads = payloads
-        selections = [ref.selection for ref in query.streams if ref.selection is not None] if asks_again else []
+        selections = [ref.selection for ref in query.streams if ref.selection is not None]
         self._selected = Verdict(query, expressions, selections)
         self._verdict = Verdict(query, expressions, query.residual)
         self._emitter: Emitter = emitter(query, expressions, payloads)
 
     def add(self, block: Int64s) -> Iterator[Emitted]:
         """Take results (time, expiry, rows); yield what can be emitted at once."""
-        admitted = self._verdict.keep(self._payloads, self._selected.keep(self._payloads, block))
+        if self.asks_again:
+            block = self._selected.keep(self._payloads, block)
+        admitted = self._verdict.keep(self._payloads, block)
         if len(admitted):
             yield from self._named(self._emitter.add(admitted))
 
@@ -143,7 +152,8 @@ class Routing:
                 continue
             part = results[within]
             for reader in readers:
-                yield reader, self._with_expiry(part, ages[within], chain.limits[place]) if reader in self._lasting else part
+                is_lasting = reader in self._lasting
+                yield reader, self._with_expiry(part, ages[within], chain.limits[place]) if is_lasting else part
 
     def _with_expiry(self, part: Int64s, ages: Int64s, edges: Int64s) -> Int64s:
         """Results with the times at which they leave one reader's windows, as far as time alone decides it."""
@@ -159,7 +169,8 @@ def _chains(group: Group, readers: Sequence[int], bit: int) -> Iterator[_Chain]:
     """Readers that select alike, in as few chains as a look at one after the other finds."""
     windows: dict[tuple[int, ...], list[int]] = {}
     for place in readers:
-        windows.setdefault(tuple(until(span) for span in limits(group.readers[place])), []).append(place)
+        edges = tuple(_UNBOUNDED if span is None else span for span in limits(group.readers[place]))
+        windows.setdefault(edges, []).append(place)
     chains: list[list[tuple[int, ...]]] = []
     for edges in sorted(windows, key=sum):
         fitting = [chain for chain in chains if all(a <= b for a, b in zip(chain[-1], edges, strict=True))]

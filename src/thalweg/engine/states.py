@@ -176,8 +176,8 @@ class KeptStates:
         slices = self._workspace.streams
         young = np.flatnonzero(self._rows[:, k.N_COMPLETE] >= Status.GATHERING)
         births = self._words[self._rows[young, k.N_BIRTH, None] + np.arange(len(slices))]
-        have_turned = (slices[:, k.S_OLDEST] >= births).reshape(len(young), self._workspace.slices, self._streams).all(axis=1)
-        found: list[int] = young[have_turned.any(axis=1)].tolist()
+        have_turned = (slices[:, k.S_OLDEST] >= births).reshape(len(young), self._workspace.slices, self._streams)
+        found: list[int] = young[have_turned.all(axis=1).any(axis=1)].tolist()
         return found
 
     # -- Room ---------------------------------------------------------------------------

@@ -1,9 +1,9 @@
 """The base windows of a join: rings of tuples in flat memory, and the paths by which probes find them.
 
-A window has a ring for each of its slices (:mod:`thalweg.plan.slices`), each with a row of ``streams``; most windows are
-one slice. A ring is a region of the memory, as wide as its stream's layout says, with a link for every access path behind
-each tuple. Nothing is unlinked: chains run from new to old, and end where the window does. What is done for every tuple
-is in :mod:`thalweg.engine.kernels`; here is what moves windows, and builds their paths anew.
+A window has a ring for each of its slices (:mod:`thalweg.plan.slices`), each with a row of ``streams``; most windows
+are one slice. A ring is a region of the memory, as wide as its stream's layout says, with a link for every access path
+behind each tuple. Nothing is unlinked: chains run from new to old, and end where the window does. What is done for
+every tuple is in :mod:`thalweg.engine.kernels`; here is what moves windows, and builds their paths anew.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ class BaseWindows:
         self._links: list[dict[tuple[int, ...], int]] = [{} for _ in range(n)]
         self._heads: dict[tuple[int, ...], Heads] = {}
         for number, row in enumerate(workspace.streams):
-            layout, slice = workspace.layouts[number % n], number // n
-            is_used = slice < len(layout.ends)
+            layout, place = workspace.layouts[number % n], number // n
+            is_used = place < len(layout.ends)
             row[k.S_PREFIX] = layout.width
             row[k.S_OFFERED], row[k.S_OFFERED_MASK] = layout.offered, layout.offered_mask
             row[k.S_KEPT_MASK] = layout.kept_mask or 0
-            row[k.S_LIFETIME] = layout.ends[slice] if is_used else 0
+            row[k.S_LIFETIME] = layout.ends[place] if is_used else 0
             row[k.S_ROWS] = layout.rows
             row[k.S_MASK] = workspace.first_capacity - 1 if is_used else 0
-            row[k.S_OLDEST] = row[k.S_NEXT] = row[k.S_RENUMBERED] = _first_number(slice * n)
-            row[k.S_MORE] = number + n if slice + 1 < len(layout.ends) else -1
+            row[k.S_OLDEST] = row[k.S_NEXT] = row[k.S_RENUMBERED] = _first_number(place * n)
+            row[k.S_MORE] = number + n if place + 1 < len(layout.ends) else -1
             row[k.S_NEWEST] = NEVER
 
     @property
@@ -83,6 +83,10 @@ class BaseWindows:
     def rows(self, stream: int) -> Int64s:
         """The row numbers of the tuples in a base window."""
         return np.concatenate([tuples[:, k.ROW] for tuples in self._tuples(stream)])
+
+    def tuples(self, stream: int) -> Int64s:
+        """The tuples in a base window, slice by slice, as the layout has them."""
+        return np.concatenate([tuples[:, : self._workspace.layouts[stream].width] for tuples in self._tuples(stream)])
 
     def _tuples(self, stream: int) -> Iterator[Int64s]:
         """Those of a base window, slice by slice, as they came."""
@@ -183,8 +187,11 @@ class BaseWindows:
     # -- Room ---------------------------------------------------------------------------
 
     def fill(self, batches: Sequence[Int64s]) -> None:
-        """Put offered tuples, in time order, into RANGE windows that are empty, and index them once."""
+        """Put offered tuples, in order, into windows that are empty, and index them once."""
         for stream, (layout, offered) in enumerate(zip(self._workspace.layouts, batches, strict=True)):
+            if layout.rows and layout.partition is not None and len(offered):
+                offered = offered[_places_from_end(offered[:, layout.partition]) < layout.rows]
+                self.reserve_partitions(stream, int(offered[:, layout.partition].max()) + 1)
             for number in self._workspace.slices_of(stream):
                 row = self._streams[number]
                 held = offered
@@ -196,6 +203,11 @@ class BaseWindows:
                 first = _first_number(number - stream)
                 row[k.S_OLDEST], row[k.S_NEXT] = first, first + len(held)
                 row[k.S_NEWEST] = held[-1, k.T] if len(held) else NEVER
+                if layout.rows:
+                    joins = held[:, layout.offered_mask] != 0
+                    self.window(number)[: len(held), layout.width + k.ALIVE] = np.where(joins, k.JOINING, k.COUNTED)
+                    words, tables = self._workspace.memory.words, self._workspace.tables
+                    window_kernels.rejoin_partitions(words, tables, stream, self._partitions[stream])
         for key, heads in list(self._heads.items()):
             self._workspace.memory.free(heads.start, heads.words)
             self._allocate_heads(key, heads.rows)
@@ -283,16 +295,16 @@ class BaseWindows:
             self._links[stream] = links
             stride = layout.first_link + max([0, *links.values()]) + 1
             first = next((i for i, (owner, _) in enumerate(paths) if owner == stream), 0)
-            for slice, number in enumerate(workspace.slices_of(stream)):
+            for place, number in enumerate(workspace.slices_of(stream)):
                 row = self._streams[number]
-                row[k.S_PATH], row[k.S_PATHS] = first + slice * len(paths), len(mine)
+                row[k.S_PATH], row[k.S_PATHS] = first + place * len(paths), len(mine)
                 if row[k.S_STRIDE] < stride:
                     self.relocate(number, int(row[k.S_MASK]) + 1, stride)
         for i, (stream, key) in enumerate(paths):
             layout = workspace.layouts[stream]
-            for place in range(i, len(workspace.paths), max(1, len(paths))):
-                workspace.paths[place, k.P_LINK] = layout.first_link + self._links[stream][key]
-                workspace.paths[place, [k.P_FIELDS, k.P_COUNT]] = workspace.assembly.path_fields[i]
+            for each in range(i, len(workspace.paths), len(paths)):
+                workspace.paths[each, k.P_LINK] = layout.first_link + self._links[stream][key]
+                workspace.paths[each, [k.P_FIELDS, k.P_COUNT]] = workspace.assembly.path_fields[i]
         old, self._heads = self._heads, {}
         for key in dict.fromkeys(key for _, key in paths):
             owners = [stream for stream, other in paths if other == key]
@@ -340,6 +352,16 @@ class BaseWindows:
                     self._workspace.memory.words, self._workspace.paths, self._path_in(number, key)
                 )
                 self._fill_path(number, key)
+
+
+def _places_from_end(partitions: Int64s) -> Int64s:
+    """For each tuple, how many of its partition come after it."""
+    order = np.argsort(partitions, kind="stable")
+    alike = partitions[order]
+    ends = np.searchsorted(alike, alike, side="right")
+    places = np.empty(len(order), np.int64)
+    places[order] = ends - 1 - np.arange(len(order))
+    return places
 
 
 def _first_number(below: int) -> int:

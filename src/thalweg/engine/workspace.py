@@ -112,7 +112,7 @@ class Workspace:
     def slices_of(self, stream: int) -> list[int]:
         """The rows of the slices of a stream's window."""
         n = len(self.layouts)
-        return [stream + n * slice for slice in range(len(self.layouts[stream].ends))]
+        return [stream + n * place for place in range(len(self.layouts[stream].ends))]
 
     def key_classes(self, index: int) -> tuple[int, ...]:
         """The attribute classes of a state's key."""

@@ -86,6 +86,7 @@ def _feed(arguments: Mapping[str, Any]) -> Answer:
     import numpy as np
 
     from thalweg import cql
+    from thalweg.cql.group import Group
     from thalweg.engine.batch import Batch
     from thalweg.engine.bucket import open_bucket
     from thalweg.engine.compilation import ready_kernels
@@ -99,7 +100,7 @@ def _feed(arguments: Mapping[str, Any]) -> Answer:
     (query,) = cql.bind(workload.cql, {name: cql.Source(SCHEMA, "ts") for name in workload.names})
     graph, statistics = JoinGraph.of(query), Statistics.default(query)
     ready_kernels()
-    bucket = open_bucket(query, choose_plan(graph, statistics, "auto"), rank(graph, statistics))
+    bucket = open_bucket(Group.of(query), choose_plan(graph, statistics, "auto"), rank(graph, statistics))
     fingerprint = answers.NOTHING
     state_bytes = 0
     start_bytes = machine.peak_memory()
@@ -108,10 +109,10 @@ def _feed(arguments: Mapping[str, Any]) -> Answer:
         times = [table["ts"].to_numpy().astype(np.int64) for table in tables.values()]
         watermark = number * span
         bucket.offer([Batch(table, each) for table, each in zip(tables.values(), times, strict=True)], watermark)
-        for answer in chain(bucket.advance(), bucket.settle(watermark)):
+        for _, answer in chain(bucket.advance(), bucket.settle(watermark)):
             fingerprint = fingerprint.joined(answers.fingerprint(answers.ids_of(answer)))
         state_bytes = max(state_bytes, sum(size.bytes for size in bucket.sizes()))
-    for answer in bucket.close():
+    for _, answer in bucket.close():
         fingerprint = fingerprint.joined(answers.fingerprint(answers.ids_of(answer)))
     return {
         "fingerprint": list(fingerprint),

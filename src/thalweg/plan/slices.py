@@ -1,14 +1,14 @@
 """How the windows of a group of readers are divided, so that one join serves all of them (State-Slice 4 to 6).
 
-Readers of one join differ in their windows and in their selections. A tuple is of use for as long as the longest window
-among the readers whose selections it passes: its *lineage*. The window of a stream is a chain of *slices*, one ring of
-tuples for each length of time that tuples are of use. A tuple is put into the slice that ends where its lineage does, or
-into the next longer one, and stays there until it is over. So no tuple ever moves, none stays longer than its slice
-says, and all slices together hold no more than one join with the longest windows would hold.
+Readers of one join differ in their windows and in their selections. A tuple is of use for as long as the longest
+window among the readers whose selections it passes: its *lineage*. The window of a stream is a chain of *slices*, one
+ring of tuples for each length of time that tuples are of use. A tuple is put into the slice that ends where its lineage
+does, or into the next longer one, and stays there until it is over. So no tuple ever moves, none stays longer than its
+slice says, and all slices together hold no more than one join with the longest windows would hold.
 
-(In the paper a tuple moves down the chain as it grows older, so that each slice holds tuples of some ages. Here it holds
-those of one lineage. Both hold the same tuples, and compare a new tuple with the same ones. But a tuple that moves costs
-a purge and an insertion per slice, and loses its place in hash chains and in the entries of states.)
+(In the paper a tuple moves down the chain as it grows older, so that each slice holds tuples of some ages. Here it
+holds those of one lineage. Both hold the same tuples, and compare a new tuple with the same ones. But a tuple that
+moves costs a purge and an insertion per slice, and loses its place in hash chains and in the entries of states.)
 
 A probe looks into each slice of a window. If keys look partners up, that is one look per slice. So it can pay to merge
 neighbours: then the tuples of the shorter one stay as long as those of the longer one. The chain that costs least is a
@@ -130,7 +130,7 @@ def kept(view: View) -> Span:
 
 
 def limits(reader: Reader) -> tuple[Span, ...]:
-    """Per stream, the age at which a tuple has left the reader's window: in microseconds, or rows if it counts those."""
+    """Per stream, the age at which a tuple has left the reader's window: in microseconds, or rows if that counts."""
     return tuple(
         view.window.rows if isinstance(view.window, RowsWindow) else view.retention_us for view in reader.views
     )
@@ -244,4 +244,3 @@ def chain_text(ends: Sequence[Span]) -> str:
     '1 s | 60 s | for ever'
     """
     return " | ".join("for ever" if end is None else f"{end / 1e6:g} s" for end in ends)
-

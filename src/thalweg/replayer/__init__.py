@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from thalweg.replayer.api import Progress, open_replay, open_tables, pick_query, replay, run
-from thalweg.replayer.replaying import Replay, Transitions
+from thalweg.replayer.api import Progress, open_replay, open_replays, open_tables, pick_query, replay, run, run_all
+from thalweg.replayer.replaying import Entries, Replay, Transitions
 from thalweg.replayer.summary import PlanUse, ReplayResult, StateSize, Summary
 
 __all__ = [
+    "Entries",
     "PlanUse",
     "Progress",
     "Replay",
@@ -15,8 +16,10 @@ __all__ = [
     "Summary",
     "Transitions",
     "open_replay",
+    "open_replays",
     "open_tables",
     "pick_query",
     "replay",
     "run",
+    "run_all",
 ]

@@ -9,11 +9,12 @@ import pyarrow as pa
 
 from thalweg import cql as language
 from thalweg.arrow_input import as_tables, unusable_columns
+from thalweg.cql.group import Group, grouped
 from thalweg.cql.query import Query
 from thalweg.errors import QueryError, warn
 from thalweg.event_times import DEFAULT_TIME, Times, TimeUnits, time_columns, time_units, with_unit
 from thalweg.options import Options
-from thalweg.replayer.replaying import Replay, Transitions
+from thalweg.replayer.replaying import Entries, Entry, Replay, Transitions
 from thalweg.replayer.summary import ReplayResult, Summary
 
 Progress = Callable[[int, int], None]
@@ -28,9 +29,10 @@ def replay(
     time_unit: TimeUnits | None = None,
     options: Options | Mapping[str, Any] | None = None,
     transitions: Transitions | None = None,
+    entries: Entries | None = None,
     query: str | None = None,
-) -> pa.Table:
-    """Answer a query over finite tables.
+) -> pa.Table | dict[str, pa.Table]:
+    """Answer a query over finite tables; or several, each with a name, at once.
 
     Args:
         cql: the query text.
@@ -43,11 +45,14 @@ def replay(
         options: :class:`thalweg.Options`, or a mapping of the same names.
         transitions: (position, plan) pairs: plans to change to while it runs. With these, or a plan in the options, the
             plan does not change by itself, unless ``Options(adaptive=Adaptivity(...))`` says so.
-        query: the name of the query to answer, if the text has several.
+        entries: (position, name, "enter" or "leave"): queries that come and go while others run. A query that enters
+            sees what windows hold for the others, and has the results that come from then on.
+        query: the name of the one query to answer, if the text has several.
 
     Returns:
-        The results in time order. A :class:`thalweg.InputWarning` tells of rows that were left out: without an event
-        time, or late. (:func:`thalweg.replayer.run` returns the numbers.)
+        The results in time order; of several queries, those of each by its name. Queries over one join share it. A
+        :class:`thalweg.InputWarning` tells of rows that were left out: without an event time, or late.
+        (:func:`thalweg.replayer.run` returns the numbers.)
 
     >>> trades = {"ts": [1_000_000, 4_000_000], "sym": ["x", "y"], "px": [10, 20]}
     >>> quotes = {"ts": [2_000_000, 9_000_000], "sym": ["x", "y"], "bid": [9, 19]}
@@ -58,11 +63,27 @@ def replay(
     >>> text = "SELECT name, px FROM trades t, names n WHERE t.sym = n.sym"
     >>> replay(text, {"trades": trades, "names": names}, time={"trades": "ts", "names": None}).to_pylist()
     [{'name': 'Xenon', 'px': 10}, {'name': 'Yttrium', 'px': 20}]
+    >>> join = "SELECT px, bid FROM trades t, quotes q WHERE t.sym = q.sym WINDOW RANGE"
+    >>> both = f"CREATE QUERY short AS {join} 2 SECONDS; CREATE QUERY long AS {join} 1 MINUTE"
+    >>> {name: table.num_rows for name, table in replay(both, {"trades": trades, "quotes": quotes}).items()}
+    {'short': 1, 'long': 2}
 
     """
-    result = run(cql, streams, time=time, time_unit=time_unit, options=options, transitions=transitions, query=query)
-    _warn_of_rejected(result.summary)
-    return result.table
+    results = run_all(
+        cql,
+        streams,
+        time=time,
+        time_unit=time_unit,
+        options=options,
+        transitions=transitions,
+        entries=entries,
+        query=query,
+    )
+    told: set[tuple[str, str]] = set()
+    for result in results.values():
+        _warn_of_rejected(result.summary, told)
+    tables = {name: result.table for name, result in results.items()}
+    return tables if len(tables) > 1 else next(iter(tables.values()))
 
 
 def run(
@@ -76,7 +97,7 @@ def run(
     query: str | None = None,
     progress: Progress | None = None,
 ) -> ReplayResult:
-    """Like :func:`replay`, with a summary; ``query`` picks one of several named queries of the text."""
+    """Like :func:`replay` of one query, with a summary; ``query`` picks one of several named queries of the text."""
     replay = open_replay(
         cql, streams, time=time, time_unit=time_unit, options=options, transitions=transitions, query=query
     )
@@ -84,6 +105,40 @@ def run(
         if progress is not None:
             progress(done, replay.total)
     return replay.result()
+
+
+def run_all(
+    cql: str,
+    streams: Mapping[str, Any],
+    *,
+    time: Times = DEFAULT_TIME,
+    time_unit: TimeUnits | None = None,
+    options: Options | Mapping[str, Any] | None = None,
+    transitions: Transitions | None = None,
+    entries: Entries | None = None,
+    query: str | None = None,
+    progress: Progress | None = None,
+) -> dict[str, ReplayResult]:
+    """The same for all queries of a text, by their names; those over one join are answered together."""
+    replays = open_replays(
+        cql,
+        streams,
+        time=time,
+        time_unit=time_unit,
+        options=options,
+        transitions=transitions,
+        entries=entries,
+        query=query,
+    )
+    total, before = sum(replay.total for replay in replays), 0
+    results: dict[str, ReplayResult] = {}
+    for replay in replays:
+        for done in replay.steps():
+            if progress is not None:
+                progress(before + done, total)
+        before += replay.total
+        results |= {reader.name: replay.result(reader.name) for reader in replay.group.readers}
+    return results
 
 
 def open_replay(
@@ -99,7 +154,54 @@ def open_replay(
     """What :func:`run` goes through, to be gone through a step at a time."""
     chosen = Options.of(options)
     tables, catalog = open_tables(streams, time, time_unit)
-    return Replay(pick_query(language.bind(cql, catalog), query), tables, chosen, transitions or ())
+    return Replay(Group.of(pick_query(language.bind(cql, catalog), query)), tables, chosen, transitions or ())
+
+
+def open_replays(
+    cql: str,
+    streams: Mapping[str, Any],
+    *,
+    time: Times = DEFAULT_TIME,
+    time_unit: TimeUnits | None = None,
+    options: Options | Mapping[str, Any] | None = None,
+    transitions: Transitions | None = None,
+    entries: Entries | None = None,
+    query: str | None = None,
+) -> list[Replay]:
+    """What :func:`run_all` goes through: one replay for each group of queries over the same join."""
+    chosen = Options.of(options)
+    tables, catalog = open_tables(streams, time, time_unit)
+    queries = list(language.bind(cql, catalog))
+    if query is not None or not queries:
+        queries = [pick_query(queries, query)]
+    groups = [Group.of(each) for each in queries] if chosen.sharing == "none" else grouped(queries)
+    if transitions and len(groups) > 1:
+        names = ", ".join(group.whole.name for group in groups)
+        raise QueryError(
+            f"the queries of the text have {len(groups)} joins ({names}), and a plan is that of one join",
+            None,
+            "Pick one with query=...",
+        )
+    mine: list[list[Entry]] = [[] for _ in groups]
+    for entry in entries or ():
+        mine[_owner(groups, entry)].append(entry)
+    return [Replay(group, tables, chosen, transitions or (), own) for group, own in zip(groups, mine, strict=True)]
+
+
+def _owner(groups: Sequence[Group], entry: Entry) -> int:
+    """The group with the query that an entry speaks of."""
+    if not isinstance(entry, Sequence) or isinstance(entry, str) or len(entry) != 3:
+        raise QueryError(
+            f"an entry is a position, the name of a query and what it does, not {entry!r}",
+            None,
+            "For example entries=[(1000, 'q1', 'enter')].",
+        )
+    names = [[reader.name.lower() for reader in group.readers] for group in groups]
+    for place, known in enumerate(names):
+        if isinstance(entry[1], str) and entry[1].lower() in known:
+            return place
+    known_names = ", ".join(reader.name for group in groups for reader in group.readers)
+    raise QueryError(f"entries name the query {entry[1]!r}, and the text has none", None, f"It has {known_names}.")
 
 
 def open_tables(
@@ -117,10 +219,12 @@ def open_tables(
     }
 
 
-def _warn_of_rejected(summary: Summary) -> None:
+def _warn_of_rejected(summary: Summary, told: set[tuple[str, str]]) -> None:
+    """Tell of rows that were left out, of each stream once."""
     for rejected, why in ((summary.bad, "had no event time"), (summary.late, "came too late")):
         for alias, rows in rejected.items():
-            if rows:
+            if rows and (alias, why) not in told:
+                told.add((alias, why))
                 kept_out = "1 row" if rows == 1 else f"{rows:,} rows"
                 warn(f"{kept_out} of stream '{alias}' {why} and took no part")
 

@@ -1,21 +1,30 @@
-"""A query on its way through finite tables, a batch at a time."""
+"""The readers of a join on their way through finite tables, a batch at a time."""
 
 from __future__ import annotations
 
 import time as clock
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import Literal, get_args
 
+import numpy as np
 import pyarrow as pa
 
+from thalweg.adapt.decision import Decision
 from thalweg.arrow_input import unusable_columns
-from thalweg.cql.query import Query, StreamRef
+from thalweg.cql.group import Group
+from thalweg.cql.query import StreamRef
 from thalweg.driver.bucket_driver import BucketDriver
 from thalweg.driver.planning import interval_option, plan_for
 from thalweg.engine.batch import Batch
 from thalweg.engine.compilation import ready_kernels
+from thalweg.engine.observations import Work
 from thalweg.engine.payload import TablePayload
+from thalweg.engine.readers import Emitted
+from thalweg.engine.savings import Savings
 from thalweg.engine.time_bounds import FOREVER
-from thalweg.errors import PlanError
+from thalweg.errors import PlanError, QueryError
 from thalweg.event_times import warn_of_zones
 from thalweg.options import Options
 from thalweg.plan.difference import format_any
@@ -29,22 +38,36 @@ Transitions = Sequence[tuple[int, str]]
 """(position, plan text): the plan from the tuple at this position of the total order on."""
 
 
+Change = Literal["enter", "leave"]
+Entry = tuple[int, str, Change]
+Entries = Sequence[Entry]
+"""(position, name of a query, what it does there): from the tuple at this position of the total order on."""
+
+
 class Replay:
-    """A query on its way through its tables: when all of :meth:`steps` are done, there is a :meth:`result`.
+    """A group of queries on its way through its tables: when all of :meth:`steps` are done, there are results.
+
+    A query whose first entry is "enter" is not there from the beginning. While none is, tuples pass by.
 
     Attributes:
         total: how many tuples there are.
-        answer: what has been found so far.
+        answers: what has been found so far, by the names of queries.
         plans: the plans used so far.
 
     """
 
     def __init__(
-        self, query: Query, tables: Mapping[str, pa.Table], options: Options, transitions: Transitions
+        self,
+        group: Group,
+        tables: Mapping[str, pa.Table],
+        options: Options,
+        transitions: Transitions = (),
+        entries: Entries = (),
     ) -> None:
-        self.query = query
+        self.group = group
+        self.query = query = group.whole
         self.options = options
-        self.answer: list[pa.Table] = []
+        self.answers: dict[str, list[pa.Table]] = {reader.name: [] for reader in group.readers}
         self.plans: list[PlanUse] = []
         lateness = None if options.lateness is None else interval_option("lateness", options.lateness)
         names = list(dict.fromkeys(ref.stream for ref in query.streams))
@@ -57,6 +80,9 @@ class Replay:
         self.moving = {ref.alias: a for ref, a in self._pairs() if not ref.is_static}
         self.total = sum(len(a) for a in self.moving.values())
         self.switches = self._check(transitions)
+        self.entries = self._check_entries(entries)
+        first = {name: change for _, name, change in reversed(self.entries)}
+        self._present = [reader.name for reader in group.readers if first.get(reader.name) != "enter"]
         written = options.plan is not None or bool(self.switches)
         self.policies = Policies.of(options, written=written, lasting=query.may_hold_forever)
 
@@ -84,25 +110,104 @@ class Replay:
             checked.append((position, text))
         return sorted(checked, key=lambda pair: pair[0])
 
+    def _check_entries(self, entries: Entries) -> list[tuple[int, str, Change]]:
+        """The entries in order; an error if one makes no sense."""
+        checked: list[tuple[int, str, Change]] = []
+        names = {name.lower(): name for name in self.answers}
+        for entry in entries:
+            position, name, change = entry
+            if not isinstance(position, int) or isinstance(position, bool) or not 0 <= position <= self.total:
+                raise QueryError(
+                    f"query '{name}' is to {change} at position {position!r}",
+                    None,
+                    f"Positions count the {self.total} tuples of its streams from 0.",
+                )
+            if change not in get_args(Change):
+                raise QueryError(f"query '{name}' can 'enter' or 'leave', not {change!r}", None, "")
+            checked.append((position, names[name.lower()], change))
+        checked.sort(key=lambda entry: entry[0])
+        for name in self.answers:
+            mine = [change for _, other, change in checked if other == name]
+            if any(one == other for one, other in pairwise(mine)):
+                raise QueryError(f"query '{name}' is to {mine[0]} twice in a row", None, "")
+        if checked and self.group.join.kind == "difference":
+            what = "a set difference is there from the beginning to the end"
+            raise QueryError(what, None, "Leave it out of entries.")
+        return checked
+
+    @property
+    def answer(self) -> list[pa.Table]:
+        """What has been found so far for the only query."""
+        (answer,) = self.answers.values()
+        return answer
+
+    @property
+    def _serving(self) -> Group:
+        """The group of the queries that are there now."""
+        return Group(self.group.join, tuple(r for r in self.group.readers if r.name in self._present))
+
     def steps(self) -> Iterator[int]:
         """Process a batch at a time; yields how many tuples are done."""
         policies = self.policies
         self._compile_seconds = ready_kernels(eddies=policies.is_eddy, feedback=policies.feedback is not None)
         started = clock.perf_counter()
-        self.driver = BucketDriver(self.query, policies, [TablePayload(a.table) for a in self.arrivals])
-        self.driver.begin(measured_statistics(self.query, self.arrivals), self.options.plan)
-        self._note_plan(0)
+        self._payloads = [TablePayload(a.table) for a in self.arrivals]
+        self._states: tuple[StateSize, ...] = ()
+        self._work = Work(0, 0, 0, 0, 0, 0)
+        self._savings: Savings | None = None
+        self._decisions: tuple[Decision, ...] = ()
+        self._driver: BucketDriver | None = None
+        if self._present:
+            self._open(0)
         yield from self._steps()
         self._seconds = clock.perf_counter() - started
 
-    def result(self) -> ReplayResult:
-        """The answer and what happened, after the last step."""
-        answer = pa.concat_tables([self.query.schema.empty_table(), *self.answer])
-        work, controller = self.driver.bucket.work, self.driver.controller
+    @property
+    def driver(self) -> BucketDriver:
+        """Who runs the bucket."""
+        if self._driver is None:
+            raise QueryError(f"no query of the group of '{self.query.name}' is there now", None, "")
+        return self._driver
+
+    def _open(self, position: int) -> None:
+        """Begin with the queries that are there now."""
+        self._driver = driver = BucketDriver(self._serving, self.policies, self._payloads)
+        driver.begin(measured_statistics(self.query, self.arrivals), self.options.plan)
+        self._note_plan(position)
+        driver.bucket.offer([_batch(a, 0, len(a)) if ref.is_static else None for ref, a in self._pairs()])
+        self._take(driver.bucket.advance())
+
+    def _close(self) -> None:
+        """The input ends."""
+        driver = self.driver
+        self._states = tuple(
+            StateSize(self._name(size.node), size.tuples, size.live_keys, size.bytes) for size in driver.bucket.sizes()
+        )
+        self._take(driver.bucket.close())
+        self._stop()
+
+    def _stop(self) -> None:
+        """There is no query any more: remember what was done."""
+        driver, self._driver = self.driver, None
+        self._work = Work(*map(sum, zip(self._work, driver.bucket.work, strict=True)))
+        if driver.savings is not None:
+            self._savings = (self._savings or Savings()) + driver.savings
+        if driver.controller is not None:
+            self._decisions += tuple(driver.controller.decisions)
+
+    def _take(self, emitted: Iterator[Emitted]) -> None:
+        for reader, table in emitted:
+            self.answers[reader].append(table)
+
+    def result(self, name: str | None = None) -> ReplayResult:
+        """The answer of a query and what happened, after the last step; ``name``: which, if there are several."""
+        reader = next(r for r in self.group.readers if name is None or r.name == name)
+        answer = pa.concat_tables([reader.schema.empty_table(), *self.answers[reader.name]])
+        work = self._work
         return ReplayResult(
             answer,
             Summary(
-                query=self.query.name,
+                query=reader.name,
                 tuples_in={alias: len(a) for alias, a in self.moving.items()},
                 static={ref.alias: len(a) for ref, a in self._pairs() if ref.is_static},
                 results=answer.num_rows,
@@ -110,54 +215,88 @@ class Replay:
                 bad={alias: a.bad for alias, a in self.moving.items()},
                 states=self._states,
                 plans=tuple(self.plans),
-                decisions=() if controller is None else tuple(controller.decisions),
+                decisions=self._decisions,
                 seconds=self._seconds,
                 compile_seconds=self._compile_seconds,
                 probes=work.probes,
                 candidates=work.candidates,
                 stored=work.stored,
                 completions=work.completions,
-                savings=self.driver.savings,
+                savings=self._savings,
             ),
             self._late_rows(),
         )
 
     def _steps(self) -> Iterator[int]:
-        driver, switches = self.driver, list(self.switches)
-        bucket = driver.bucket
+        events: list[tuple[int, Callable[[], None]]] = [
+            *((entry[0], partial(self._change, *entry)) for entry in self.entries),
+            *((position, partial(self._switch, position, text)) for position, text in self.switches),
+        ]
+        events.sort(key=lambda event: event[0])
         done = 0
-        bucket.offer([_batch(a, 0, len(a)) if ref.is_static else None for ref, a in self._pairs()])
-        self.answer += bucket.advance()
-        for cuts, watermark in slices(list(self.moving.values()), self.options.batch_size):
-            coming = {alias: _batch(a, *cut) for (alias, a), cut in zip(self.moving.items(), cuts, strict=True)}
-            bucket.offer([coming.get(alias) for alias in self.query.aliases])
+        for coming, watermark in slices(list(self.moving.values()), self.options.batch_size):
+            cuts: Sequence[tuple[int, int]] = coming
+            self._offer(cuts)
             end = done + sum(b - a for a, b in cuts)
-            while switches and switches[0][0] < end:
-                position, text = switches.pop(0)
-                self.answer += bucket.advance(position - done)
+            while events and events[0][0] < end:
+                position, act = events.pop(0)
+                cuts = self._advance(cuts, position - done)
                 done = position
-                self._switch(position, text)
-            self.answer += bucket.advance()
+                is_idle = self._driver is None
+                act()
+                if is_idle:
+                    self._offer(cuts)
+            self._advance(cuts, end - done)
             done = end
             if watermark == FOREVER:
                 break
-            self.answer += bucket.settle(watermark)
-            changes = driver.history.changes
-            driver.consider(done)
-            if driver.history.changes > changes:
-                self._note_plan(done)
+            if self._driver is not None:
+                self._take(self._driver.bucket.settle(watermark))
+                changes = self._driver.history.changes
+                self._driver.consider(done)
+                if self._driver.history.changes > changes:
+                    self._note_plan(done)
             yield done
-        for position, text in switches:  # after the last tuple
-            self._switch(position, text)
-        self._states = tuple(
-            StateSize(self._name(size.node), size.tuples, size.live_keys, size.bytes) for size in bucket.sizes()
-        )
-        self.answer += bucket.close()
+        for _, act in events:  # after the last tuple
+            act()
+        if self._driver is not None:
+            self._close()
         yield done
 
+    def _offer(self, cuts: Sequence[tuple[int, int]]) -> None:
+        """Hand over these rows of each stream, if a query is there."""
+        if self._driver is not None:
+            coming = {alias: _batch(a, *cut) for (alias, a), cut in zip(self.moving.items(), cuts, strict=True)}
+            self._driver.bucket.offer([coming.get(alias) for alias in self.query.aliases])
+
+    def _advance(self, cuts: Sequence[tuple[int, int]], count: int) -> Sequence[tuple[int, int]]:
+        """Go on by so many of these rows; those that are left. While no query is there, they pass by."""
+        if self._driver is not None:
+            self._take(self._driver.bucket.advance(count))
+        if not self.entries:
+            return cuts
+        times = np.concatenate([a.times[start:end] for a, (start, end) in zip(self.moving.values(), cuts, strict=True)])
+        streams = np.repeat(np.arange(len(cuts)), [end - start for start, end in cuts])
+        gone = np.bincount(streams[np.lexsort((streams, times))[:count]], minlength=len(cuts)).tolist()
+        return [(start + passed, end) for (start, end), passed in zip(cuts, gone, strict=True)]
+
+    def _change(self, position: int, name: str, change: Change) -> None:
+        """A query enters or leaves."""
+        if change == "leave":
+            self._present.remove(name)
+        else:
+            self._present.append(name)
+        if self._driver is None:
+            self._open(position)
+        elif self._present:
+            self._driver.serve(self._serving)
+        else:
+            self._stop()
+
     def _switch(self, position: int, text: str) -> None:
-        self.driver.command(text, taken=position, lasts=False)
-        self._note_plan(position)
+        if self._driver is not None:
+            self._driver.command(text, taken=position, lasts=False)
+            self._note_plan(position)
 
     def _note_plan(self, position: int) -> None:
         if self.driver.plan is not None:

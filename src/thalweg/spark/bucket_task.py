@@ -147,21 +147,22 @@ def _emitted(bucket: int, outcome: Outcome) -> Iterator[pd.DataFrame]:
     numbers = {name: outcome.metrics.get(name, 0) for name in TOTALS}
     numbers |= {name: outcome.metrics.get("savings", {}).get(name, 0) for name in SAVED}
     told: dict[str, Any] = {"metrics": json.dumps(outcome.metrics), **numbers}
-    for bodies in _in_frames(outcome.results):
-        others = len(bodies) - 1
-        frame = pd.DataFrame({"bucket": [bucket] * len(bodies), "body": bodies})
+    for rows in _in_frames(outcome.results):
+        others = len(rows) - 1
+        readers, bodies = zip(*rows, strict=True)
+        frame = pd.DataFrame({"bucket": [bucket] * len(rows), "reader": readers, "body": bodies})
         yield frame.assign(**{name: [value, *[_NOTHING[name]] * others] for name, value in told.items()}).astype(_TYPES)
         told = _NOTHING
 
 
-def _in_frames(bodies: list[bytes]) -> Iterator[list[bytes | None]]:
-    """At least one frame, of at least one blob, if only of none."""
-    frame: list[bytes | None] = []
+def _in_frames(results: list[tuple[str, bytes]]) -> Iterator[list[tuple[str | None, bytes | None]]]:
+    """At least one frame, of at least one blob with its reader, if only of none."""
+    frame: list[tuple[str | None, bytes | None]] = []
     size = 0
-    for body in bodies:
+    for reader, body in results:
         if frame and size + len(body) > _FRAME_BYTES:
             yield frame
             frame, size = [], 0
-        frame.append(body)
+        frame.append((reader, body))
         size += len(body)
-    yield frame or [None]
+    yield frame or [(None, None)]

@@ -27,6 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
+from thalweg.cql.group import Group
 from thalweg.cql.query import Query
 from thalweg.driver.bucket_driver import BucketDriver
 from thalweg.engine.batch import Batch
@@ -34,6 +35,7 @@ from thalweg.engine.bucket import AnyBucket
 from thalweg.engine.image import live_in, mark_dirty, read_image, write_image
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.observations import Work
+from thalweg.engine.readers import Emitted
 from thalweg.engine.sampling import SAMPLE_ROWS, sample
 from thalweg.engine.savings import Savings
 from thalweg.engine.time_bounds import FOREVER, NEVER
@@ -117,10 +119,10 @@ class Arriving:
 
 @dataclass(slots=True)
 class Outcome:
-    """What a batch led to: its number, results as blobs, rows kept out, the new record, and metrics."""
+    """What a batch led to: its number, results as blobs with their readers, rows kept out, the new record, and metrics."""
 
     batch: int
-    results: list[bytes]
+    results: list[tuple[str, bytes]]
     kept_out: list[KeptOut]
     record: str
     metrics: dict[str, Any]
@@ -135,7 +137,7 @@ class Resident:
         self._described = spec.described
         self._number = number
         self._batch = 0
-        self._driver = BucketDriver(spec.query, spec.policies)
+        self._driver = BucketDriver(Group.of(spec.query), spec.policies)
         self._chunks = Chunks(spec.query)
         self._marks = Watermarks(spec.lateness, spec.idle_timeout)
         self._intake = Intake.of(len(spec.lateness))
@@ -380,14 +382,14 @@ class Resident:
             self._seconds["complete"] += completing
         adapt()
         with clock("emit"):
-            results = [body for table in answers for body in blobs(table)]
+            results = [(reader, body) for reader, table in answers for body in blobs(table)]
         with clock("log"):
             self._chunks.add(self._batch, tables, watermark, log)
             self._chunks.tidy(self.bucket, watermark, log)
         self._batch += 1
         metrics = {
             "tuples": {self._alias(s): table.num_rows for s, table in tables.items()},
-            "results": sum(table.num_rows for table in answers),
+            "results": sum(table.num_rows for _, table in answers),
             "late": self._by_alias(taken.late),
             "bad": self._by_alias(taken.bad),
             "rows_so_far": self._by_alias(self._intake.rows),
@@ -490,7 +492,7 @@ class Resident:
     def _take(self, rows: Mapping[int, Batch], watermark: int) -> None:
         self.bucket.offer([rows.get(s) for s in range(len(self.spec.query.streams))], watermark)
 
-    def _answers(self, watermark: int, between: Callable[[], None] | None = None) -> Iterator[pa.Table]:
+    def _answers(self, watermark: int, between: Callable[[], None] | None = None) -> Iterator[Emitted]:
         join = self._driver.join
         yield from self.bucket.advance() if join is None else join.advance(between=between)
         if watermark == FOREVER:

@@ -19,9 +19,9 @@ T, ROW, FIRST_FIELD = 0, 1, 2
 # An entry of a state; then the sequence numbers of its components.
 ENTRY_T, ENTRY_EXPIRY, ENTRY_KEY, ENTRY_LINK, COMPONENTS = 0, 1, 2, 3, 4
 
-# Columns of Tables.streams. A stream's window is one ring, or a chain of *slices*: rings of tuples that are of use for the
-# same time. The first row of a stream has its own number; each further slice is in a row ``n`` streams below. A tuple's
-# sequence number says where: what is above bit SLICE_SHIFT is to be added to the stream's number.
+# Columns of Tables.streams. A stream's window is one ring, or a chain of *slices*: rings of tuples that are of use for
+# the same time. The first row of a stream has its own number; each further slice is in a row ``n`` streams below. A
+# tuple's sequence number says where: what is above bit SLICE_SHIFT is to be added to the stream's number.
 (S_REGION, S_MASK, S_STRIDE, S_OLDEST, S_NEXT, S_PREFIX, S_LIFETIME, S_ROWS, S_PARTITIONS, S_PATH, S_PATHS) = range(11)
 S_RENUMBERED = 11  # how many numbers below S_NEXT were given to tuples that had one before, less those taken back
 # The words of an offered tuple, where among them its mask is; where the window has it (0: it keeps none).

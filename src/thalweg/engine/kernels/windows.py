@@ -208,5 +208,6 @@ def rejoin_partitions(mem: Int64s, tables: k.Tables, stream: int, partitions: in
             mem[partition] = sequence
         else:
             mem[region + (mem[partition + 1] & mask) * stride + newer] = sequence
+        mem[word + row[k.S_PREFIX] + k.ORDINAL] = mem[partition + 2]  # those before it have died without gaps
         mem[partition + 1] = sequence
         mem[partition + 2] += 1
