@@ -32,7 +32,7 @@ from thalweg.engine.assembly import Assembly, assemble
 from thalweg.engine.batch import in_time_order
 from thalweg.engine.completion import Completion
 from thalweg.engine.feedback import FeedbackMemory
-from thalweg.engine.kernels import feedback as fb
+from thalweg.engine.kernels import feedback_tables as fb
 from thalweg.engine.kernels import states as state_kernels
 from thalweg.engine.kernels import tables as k
 from thalweg.engine.kernels.compiled import Int64s

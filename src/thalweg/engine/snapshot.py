@@ -26,7 +26,7 @@ import pyarrow as pa
 from thalweg.engine.assembly import Assembly
 from thalweg.engine.kernels.eddy import Eddy
 from thalweg.engine.kernels.extrema import Heaps
-from thalweg.engine.kernels.feedback import Feedback
+from thalweg.engine.kernels.feedback_tables import Feedback
 from thalweg.engine.kernels.sums import DoubleSums
 from thalweg.engine.kernels.tables import Frames, Inbox
 from thalweg.engine.production import Habit
