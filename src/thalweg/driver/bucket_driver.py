@@ -91,6 +91,11 @@ class BucketDriver:
         return self._bucket if isinstance(self._bucket, JoinBucket) else None
 
     @property
+    def decides(self) -> bool:
+        """Whether somebody is to be asked on the way through a batch."""
+        return self.controller is not None
+
+    @property
     def savings(self) -> Savings | None:
         """What feedback saved so far; None if none is given."""
         return None if self.join is None else self.join.savings

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql.streaming.stateful_processor import TimerValues
 
-    from thalweg.spark.resident import Spec
+    from thalweg.spark.bucket_spec import Spec
 
 TOTALS = ("results", "state_tuples", "state_entries", "state_bytes", "probes", "completions", "rebuilds")
 SAVED = tuple(each.name for each in fields(Savings))
