@@ -14,6 +14,7 @@ import pyarrow as pa
 from thalweg.cql.query import Query
 from thalweg.engine.batch import Batch
 from thalweg.engine.difference_bucket import DifferenceBucket
+from thalweg.engine.gates import Gated
 from thalweg.engine.image import ImageTag
 from thalweg.engine.join_bucket import JoinBucket
 from thalweg.engine.kernels.compiled import Int64s
@@ -100,6 +101,10 @@ class Bucket(AnyBucket, Protocol):
     @property
     def savings(self) -> Savings | None:
         """What feedback saved so far; None if joins give none here."""
+
+    @property
+    def gated(self) -> Gated | None:
+        """Whose gates somebody else is to choose, with ``production="auto"``; None: there is no choice."""
 
     def glimpse(self, most: int) -> Glimpse:
         """A look at up to so many tuples of every window."""

@@ -127,17 +127,17 @@ class Replay:
         bucket = driver.bucket
         done = 0
         bucket.offer([_batch(a, 0, len(a)) if ref.is_static else None for ref, a in self._pairs()])
-        self.answer += bucket.advance()
+        self.answer += driver.advance()
         for cuts, watermark in slices(list(self.moving.values()), self.options.batch_size):
             coming = {alias: _batch(a, *cut) for (alias, a), cut in zip(self.moving.items(), cuts, strict=True)}
             bucket.offer([coming.get(alias) for alias in self.query.aliases])
             end = done + sum(b - a for a, b in cuts)
             while switches and switches[0][0] < end:
                 position, text = switches.pop(0)
-                self.answer += bucket.advance(position - done)
+                self.answer += driver.advance(position - done)
                 done = position
                 self._switch(position, text)
-            self.answer += bucket.advance()
+            self.answer += driver.advance()
             done = end
             if watermark == FOREVER:
                 break
