@@ -12,6 +12,7 @@ from typing import Protocol
 from thalweg.cql.group import Group
 from thalweg.engine.batch import Batch
 from thalweg.engine.difference_bucket import DifferenceBucket
+from thalweg.engine.gates import Gated
 from thalweg.engine.image import ImageTag
 from thalweg.engine.join_bucket import JoinBucket
 from thalweg.engine.kernels.compiled import Int64s
@@ -102,6 +103,10 @@ class Bucket(AnyBucket, Protocol):
 
     def serve(self, group: Group, watermark: int | None = None) -> None:
         """Go on with other readers of the same join, from the next row on."""
+
+    @property
+    def gated(self) -> Gated | None:
+        """Whose gates somebody else is to choose, with ``production="auto"``; None: there is no choice."""
 
     def glimpse(self, most: int) -> Glimpse:
         """A look at up to so many tuples of every window."""

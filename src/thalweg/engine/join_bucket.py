@@ -27,6 +27,7 @@ from thalweg.cql.query import Query, RowsWindow
 from thalweg.engine.batch import Batch, Waiting, in_time_order
 from thalweg.engine.encoding import encoders
 from thalweg.engine.expressions import Expressions, physical_names
+from thalweg.engine.gates import Gated
 from thalweg.engine.image import ImageTag
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.kernels.tables import ROW, T
@@ -292,6 +293,10 @@ class JoinBucket:
     @property
     def savings(self) -> Savings | None:
         return self._earlier_savings + self._engine.savings if self._gives_feedback else None
+
+    @property
+    def gated(self) -> Gated | None:
+        return self._engine.gated
 
     def glimpse(self, most: int) -> Glimpse:
         return self._engine.glimpse(most)

@@ -29,6 +29,7 @@ from typing import Protocol
 
 from thalweg.cql.query import Query
 from thalweg.engine.eddy import EddyEngine
+from thalweg.engine.gates import Gated
 from thalweg.engine.join import JoinEngine
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.observations import Counts, Glimpse, StoreSize, Work
@@ -67,6 +68,10 @@ class Joiner(Protocol):
     @property
     def savings(self) -> Savings:
         """What feedback saved since the start; nothing, if none is given."""
+
+    @property
+    def gated(self) -> Gated | None:
+        """Whose gates somebody else is to choose, with ``production="auto"``; None: there is no choice."""
 
     def offer(self, batches: Sequence[Int64s], watermark: int | None = None) -> None:
         """Hand over new tuples, per stream in time order; see :meth:`JoinEngine.offer`."""

@@ -175,7 +175,7 @@ class Replay:
         driver.begin(measured_statistics(self.query, self.arrivals), self.options.plan)
         self._note_plan(position)
         driver.bucket.offer([_batch(a, 0, len(a)) if ref.is_static else None for ref, a in self._pairs()])
-        self._take(driver.bucket.advance())
+        self._take(driver.advance())
 
     def _close(self) -> None:
         """The input ends."""
@@ -272,7 +272,7 @@ class Replay:
     def _advance(self, cuts: Sequence[tuple[int, int]], count: int) -> Sequence[tuple[int, int]]:
         """Go on by so many of these rows; those that are left. While no query is there, they pass by."""
         if self._driver is not None:
-            self._take(self._driver.bucket.advance(count))
+            self._take(self._driver.advance(count))
         if not self.entries:
             return cuts
         times = np.concatenate([a.times[start:end] for a, (start, end) in zip(self.moving.values(), cuts, strict=True)])

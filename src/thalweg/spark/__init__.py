@@ -42,7 +42,11 @@ A bucket runs its batch:
 
 - :mod:`~thalweg.spark.operator`: the stateful operator, as Spark loads it.
 - :mod:`~thalweg.spark.bucket_task`: what a task does with a bucket.
+- :mod:`~thalweg.spark.bucket_spec`: what a bucket runs, and what a batch brings for it.
 - :mod:`~thalweg.spark.resident`: a bucket that lives on: its engine, its log, its record.
+- :mod:`~thalweg.spark.reception`: the rows of a batch that came in time, and those to be kept out.
+- :mod:`~thalweg.spark.record`: what is committed beside the log.
+- :mod:`~thalweg.spark.refill`: an engine from the log.
 - :mod:`~thalweg.spark.watermarks`: how far time has come in it.
 - :mod:`~thalweg.spark.intake`: how many rows it was given, and kept out.
 - :mod:`~thalweg.spark.side_output`: the rows that it kept out, in files.

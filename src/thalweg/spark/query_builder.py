@@ -20,13 +20,13 @@ from thalweg.spark import control, side_output
 from thalweg.spark.answer import Answer, Prepared
 from thalweg.spark.bucket_input import BucketInput
 from thalweg.spark.bucket_output import observation, observed, results
+from thalweg.spark.bucket_spec import Spec
 from thalweg.spark.buckets import bucket_keys, default_buckets
 from thalweg.spark.command_files import CommandFiles
 from thalweg.spark.description import BUCKETS, Description, description
 from thalweg.spark.division import Division, divide
 from thalweg.spark.operator import EMITTED, BucketOperator
 from thalweg.spark.relations import Broadcasted
-from thalweg.spark.resident import Spec
 from thalweg.spark.streams import Stream
 
 
