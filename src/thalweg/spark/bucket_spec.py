@@ -72,7 +72,7 @@ class Arriving:
 
 @dataclass(slots=True)
 class Outcome:
-    """What a batch led to: its number, results as blobs (each with its reader), rows kept out, the new record, metrics."""
+    """What a batch led to: its number, results as blobs with their readers, rows kept out, the record, metrics."""
 
     batch: int
     results: list[tuple[str, bytes]]
