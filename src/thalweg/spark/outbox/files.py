@@ -21,18 +21,26 @@ import pyarrow as pa
 from thalweg.errors import OutboxError
 
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+_PATTERN = re.compile(r"[\[\]{}*?\\]")
+"""Spark takes a path with one of these for a pattern. Escaped, its stream of files yields every row several times."""
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS}
 """What file systems say that have no hard links."""
 
 
 def local(directory: str | Path) -> Path:
-    """A directory as an absolute path; an error if it is an address."""
+    """A directory as an absolute path; an error if it is an address, or Spark would misread it."""
     if _ADDRESS.match(str(directory)):
         raise OutboxError(
             f"an outbox is a directory that driver and workers reach by the same path, and {str(directory)!r} is an "
             "address. Mount it, and give the path."
         )
-    return Path(directory).absolute()
+    path = Path(directory).absolute()
+    if found := _PATTERN.search(str(path)):
+        raise OutboxError(
+            f"an outbox cannot be at {path}: Spark takes a path with {found[0]!r} for a pattern. Choose a path without "
+            "any of [ ] { } * ? \\ in it."
+        )
+    return path
 
 
 class LocalFiles:

@@ -6,7 +6,6 @@ file yet.
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -33,13 +32,4 @@ def read_table(spark: SparkSession, directory: str | Path, reader: str) -> DataF
 
 def _place(directory: str | Path, reader: str) -> tuple[StructType, str]:
     outbox = Outbox(directory)
-    return from_arrow_schema(outbox.schema(reader)), _literal(str(outbox.places.reader(reader)))
-
-
-def _literal(path: str) -> str:
-    r"""A path in which Spark sees no pattern.
-
-    >>> print(_literal("/data/jobs[1]"))
-    /data/jobs\[1\]
-    """
-    return re.sub(r"([\[\]{}*?\\])", r"\\\1", path)
+    return from_arrow_schema(outbox.schema(reader)), str(outbox.places.reader(reader))

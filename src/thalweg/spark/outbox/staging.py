@@ -16,6 +16,7 @@ Cost
 from __future__ import annotations
 
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -146,15 +147,18 @@ class Stage:
     def _open(self, name: str, reader: _Reader) -> None:
         files, folder = self._outbox.files, self._outbox.places.staged_of(self._batch, name)
         files.make_directory(folder)
+        reader.sink = files.open(folder / self._name)
         reader.path = folder / self._name
-        reader.sink = files.open(reader.path)
         reader.writer = pq.ParquetWriter(reader.sink, reader.schema)
 
     def _discard(self) -> None:
         """Remove what this attempt has written. Nobody was told of it, so no manifest can name it."""
         for reader in self._readers.values():
             if reader.path is not None:
-                reader.sink.close()
+                with suppress(OSError, ValueError):  # it cannot be written, and the file goes: the first error is told
+                    if reader.writer is not None:
+                        reader.writer.close()
+                    reader.sink.close()
                 self._outbox.files.remove(reader.path)
 
 
