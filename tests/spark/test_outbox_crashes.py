@@ -162,6 +162,22 @@ def test_an_attempt_that_is_overtaken_does_no_harm(tmp_path: Path, ahead: int, i
     assert operation > (15 if in_commit else 5)
 
 
+def test_what_a_manifest_names_is_shown_even_if_its_batch_is_not_run_again(tmp_path: Path) -> None:
+    """Spark goes on with the next batch if that was planned, though the mark of the one before was lost."""
+    late = 0
+    for operation in range(operations(tmp_path / "undisturbed")):
+        outbox = opened(tmp_path / str(operation), tuple(GIVEN))
+        if live(outbox.places.root, killed_at(operation), 0, 0) > 0:
+            break
+        decided = {reader for reader in GIVEN if outbox.batches(reader)}
+        late += sum(visible(outbox, reader) != wanted(GIVEN, reader, 1) for reader in decided)
+        run(outbox, 1, GIVEN)
+        for reader in GIVEN:
+            first = [row for row in visible(outbox, reader) if row[0] == 0]
+            assert first == (wanted(GIVEN, reader, 1) if reader in decided else [])
+    assert late > 0, "no crash was between a manifest and its files"
+
+
 def test_files_that_a_reader_took_away_do_not_come_back(tmp_path: Path) -> None:
     """Spark's file source can delete what it has read: also before the batch that wrote it is run again."""
     outbox = opened(tmp_path, tuple(GIVEN))

@@ -126,11 +126,10 @@ class Outbox:
         return None if data is None else str(parsed(data, self.places.owner)["query"])
 
     def claim(self, query: str) -> None:
-        """Make a query the owner; an error if another one is."""
+        """Make a query the owner, unless there is one; :meth:`check` says which of two that claim at once it is."""
         self.files.make_directory(self.places.root)
         if self.owner() is None:
             self.create(self.places.owner, owner_json(query), self.places.root)
-        self._check_owner(query)
 
     def check(self, query: str, batch: int) -> None:
         """Refuse a query that is not the owner, and a batch that comes before one that was published.
@@ -138,22 +137,19 @@ class Outbox:
         Spark keeps a query's id in its checkpoint. It runs a batch again only if it is the last one. So an earlier
         batch comes from an old copy of the checkpoint. It may have other rows than were published under its number.
         """
-        self._check_owner(query)
-        latest = self.latest()
-        if latest is not None and batch < latest:
-            raise OutboxError(
-                f"batch {batch} cannot be published: the outbox {self.places.root} has everything up to batch "
-                f"{latest}, so the checkpoint of query {query} is older than the outbox. Go on from the latest "
-                "checkpoint, or begin with a new checkpoint and a new outbox."
-            )
-
-    def _check_owner(self, query: str) -> None:
         owner = self.owner()
         if owner not in (None, query):
             raise OutboxError(
                 f"the outbox {self.places.root} belongs to query {owner} (the id in its checkpoint), and query {query} "
                 "tries to write to it. Batches are told apart by their numbers, so rows of two queries would be lost. "
                 "Go on from the checkpoint of the first one, or give this query an outbox of its own."
+            )
+        latest = self.latest()
+        if latest is not None and batch < latest:
+            raise OutboxError(
+                f"batch {batch} cannot be published: the outbox {self.places.root} has everything up to batch "
+                f"{latest}, so the checkpoint of query {query} is older than the outbox. Go on from the latest "
+                "checkpoint, or begin with a new checkpoint and a new outbox."
             )
 
     def create(self, path: Path, data: bytes, drafts: Path) -> bool:
