@@ -72,6 +72,10 @@ class CheckpointError(ThalwegError):
     """A checkpoint that this query cannot go on from; says what differs and what is possible."""
 
 
+class OutboxError(ThalwegError):
+    """An outbox that cannot be written or read as asked; says where it is and what is possible."""
+
+
 class JavaError(ThalwegError):
     """No Java that Spark can run on; says which were tried and what was wrong with each."""
 

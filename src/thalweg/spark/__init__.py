@@ -8,6 +8,7 @@ What a user talks to:
 - :mod:`~thalweg.spark.session`: a Spark on this machine alone.
 - :mod:`~thalweg.spark.java`: the Java that it runs on.
 - :mod:`~thalweg.spark.operator_session`: the session that queries run in, with the settings that they need.
+- :mod:`~thalweg.spark.data_sources`: our Python data sources, made known to a session.
 
 A query is put together:
 
@@ -59,5 +60,6 @@ A bucket runs its batch:
 Results go out:
 
 - :mod:`~thalweg.spark.bucket_output`: results out of their blobs, and what Spark observes.
+- :mod:`~thalweg.spark.outbox`: results of many readers, each in a directory of its own.
 - :mod:`~thalweg.spark.metrics`: the reports of buckets, added up.
 """
