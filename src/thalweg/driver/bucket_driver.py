@@ -140,6 +140,11 @@ class BucketDriver:
     def _open(self, ranked: Rank) -> AnyBucket:
         return open_bucket(self._group, self.plan, ranked, self._payloads, self._policies, keeps_all=self._keeps_all)
 
+    def readers_are(self, group: Group) -> None:
+        """Know, before a bucket is opened, that it has other readers."""
+        self._group, self._query = group, group.whole
+        self._graph = JoinGraph.of(group.whole)
+
     def serve(self, group: Group, watermark: int | None = None) -> None:
         """Go on with other readers of the same join; see :meth:`thalweg.engine.join_bucket.JoinBucket.serve`.
 

@@ -54,6 +54,11 @@ class JoinBucket:
 
     ``keeps_all``: whether all columns of its rows are kept. Else those that its first readers read are, and others can
     only be served if all rows to come are there already, as ``payloads``.
+
+    Attributes:
+        group: the join, and the readers that are there now.
+        shared: how these share the windows.
+
     """
 
     __image__: ClassVar = ("_payloads", "_encoders", "_waiting", "_in_order", "_engine", "_ends", "_earlier", "_deaths")

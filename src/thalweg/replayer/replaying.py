@@ -157,6 +157,7 @@ class Replay:
         self._savings: Savings | None = None
         self._decisions: tuple[Decision, ...] = ()
         self._driver: BucketDriver | None = None
+        self._latest: BucketDriver | None = None
         if self._present:
             self._open(0)
         yield from self._steps()
@@ -164,14 +165,14 @@ class Replay:
 
     @property
     def driver(self) -> BucketDriver:
-        """Who runs the bucket."""
-        if self._driver is None:
-            raise QueryError(f"no query of the group of '{self.query.name}' is there now", None, "")
-        return self._driver
+        """Who runs the bucket, or ran the last one."""
+        if self._latest is None:
+            raise QueryError(f"no query of the group of '{self.query.name}' has been there yet", None, "")
+        return self._latest
 
     def _open(self, position: int) -> None:
         """Begin with the queries that are there now."""
-        self._driver = driver = BucketDriver(self._serving, self.policies, self._payloads)
+        self._driver = self._latest = driver = BucketDriver(self._serving, self.policies, self._payloads)
         driver.begin(measured_statistics(self.query, self.arrivals), self.options.plan)
         self._note_plan(position)
         driver.bucket.offer([_batch(a, 0, len(a)) if ref.is_static else None for ref, a in self._pairs()])

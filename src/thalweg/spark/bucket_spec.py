@@ -14,6 +14,7 @@ from thalweg.policies import DEFAULT_POLICIES, Policies
 from thalweg.spark.commands import Sent
 from thalweg.spark.description import Description
 from thalweg.spark.relations import Relations
+from thalweg.spark.shared_run import SharedRun
 from thalweg.spark.side_output import KeptOut
 
 
@@ -34,6 +35,8 @@ class Spec:
         policies: those of each bucket.
         shown: for each stream, the columns that come with its rows only to be shown if a row is kept out.
         selections: for each stream the conditions on it alone, where Spark computes them; (): nowhere.
+        shared: the queries that share the run; None: it is that of one query. ``query`` is then what those that the run
+            begins with amount to.
 
     """
 
@@ -49,6 +52,7 @@ class Spec:
     policies: Policies = DEFAULT_POLICIES
     shown: tuple[tuple[str, ...], ...] = ()
     selections: tuple[exp.Expression | None, ...] = ()
+    shared: SharedRun | None = None
 
 
 @dataclass(slots=True)

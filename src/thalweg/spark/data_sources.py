@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -9,22 +11,27 @@ from pyspark.sql.datasource import DataSource
 
 
 def register(spark: SparkSession, source: type[DataSource]) -> None:
-    """Let a session know a data source, unless it does: one that was copied from another app's session.
-
-    Spark asks the active session of the thread whether the name is taken. That may be another app's. So this one is the
-    active one meanwhile.
-    """
+    """Let a session know a data source, unless it does: one that was copied from another app's session."""
     session: Any = spark._jsparkSession
-    if session.sessionState().dataSourceManager().dataSourceExists(source.name()):
-        return
+    if not session.sessionState().dataSourceManager().dataSourceExists(source.name()):
+        with active(spark):
+            spark.dataSource.register(source)
+
+
+@contextmanager
+def active(spark: SparkSession) -> Iterator[None]:
+    """Let a session be the active one of this thread meanwhile.
+
+    Spark asks the active session which data sources there are. That may be another app's, or the caller's.
+    """
     jvm: Any = spark._jvm
     sessions = jvm.org.apache.spark.sql.classic.SparkSession
-    active = sessions.getActiveSession()
-    sessions.setActiveSession(session)
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(spark._jsparkSession)
     try:
-        spark.dataSource.register(source)
+        yield
     finally:
-        if active.isDefined():
-            sessions.setActiveSession(active.get())
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
         else:
             sessions.clearActiveSession()

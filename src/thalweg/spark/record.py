@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass
 from typing import Any
 
 from thalweg.driver.bucket_driver import BucketDriver
@@ -22,10 +23,29 @@ from thalweg.spark.chunks import Chunks, placed
 from thalweg.spark.compatibility import Comparison, carried_on, check
 from thalweg.spark.description import FORMAT, Description
 from thalweg.spark.intake import Intake
+from thalweg.spark.shared_run import Registered
 from thalweg.spark.watermarks import Watermarks
 
 _REFUSALS = 10
 """Of commands, that are remembered: who sent one may look for it later than after the next batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Former:
+    """The queries that shared the run until a batch, before which there was this watermark."""
+
+    until: int
+    watermark: int
+    registered: tuple[Registered, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The queries that share the run from a batch on, before which there was this watermark."""
+
+    batch: int
+    watermark: int
+    registered: tuple[Registered, ...]
 
 
 class Record:
@@ -36,6 +56,8 @@ class Record:
         batch: how many batches the bucket has taken.
         ended: whether the input was ended by a command.
         refused: the last commands that were refused, and why.
+        registered: the queries that share the run, in the order in which they entered.
+        former: those that did before, as long as rows of that time are in the log.
         chunks: what lies in the log.
         marks: how far time has come.
         intake: how many rows came.
@@ -49,6 +71,8 @@ class Record:
         self.batch = 0
         self.ended = False
         self.refused: list[str] = []
+        self.registered = () if spec.shared is None else spec.shared.registered
+        self.former: list[Former] = []
         self.chunks = Chunks(spec.query)
         self.marks = Watermarks(spec.lateness, spec.idle_timeout)
         self.intake = Intake.of(len(spec.lateness))
@@ -67,6 +91,28 @@ class Record:
             self.marks.hear(stream, newest, moment)
         self.marks.advance(now)
 
+    def change(self, registered: Sequence[Registered]) -> None:
+        """Other queries share the run from this batch on."""
+        self.former.append(Former(self.batch, self.watermark, self.registered))
+        self.registered = tuple(registered)
+
+    @property
+    def first_registered(self) -> tuple[Registered, ...]:
+        """Those that were there when the oldest rows in the log came."""
+        return self.former[0].registered if self.former else self.registered
+
+    @property
+    def changes(self) -> Iterator[Change]:
+        """What has changed since then."""
+        later = [*(each.registered for each in self.former[1:]), self.registered]
+        for former, registered in zip(self.former, later, strict=False):
+            yield Change(former.until, former.watermark, registered)
+
+    def forget_former(self) -> None:
+        """Forget queries of whose time no rows are left."""
+        oldest = self.chunks.oldest
+        self.former = [each for each in self.former if oldest is not None and oldest < each.until]
+
     def remember_refused(self, refused: Sequence[str]) -> None:
         """Commands were refused."""
         self.refused = [*self.refused, *refused][-_REFUSALS:]
@@ -77,6 +123,8 @@ class Record:
             "format": FORMAT,
             "query": self._described,
             "batch": self.batch,
+            "registered": [astuple(each) for each in self.registered],
+            "former": [astuple(each) for each in self.former],
             **driver.record(),
             "chunks": self.chunks.to_json(),
             "marks": self.marks.to_json(),
@@ -101,6 +149,8 @@ class Record:
         compared = check(self._spec.query.name, known["query"], self._spec.described)
         self._described = carried_on(known["query"], self._spec.described, compared)
         self.token, self.batch, self.ended = known["token"], known["batch"], known["ended"]
+        self.registered = _registered(known["registered"])
+        self.former = [Former(until, mark, _registered(each)) for until, mark, each in known["former"]]
         driver.recall(self._former_plan(known["plan"], known["query"], compared.places), known)
         self.marks.restore(known["marks"], compared.places)
         self.intake = Intake.from_json(known["intake"], compared.places)
@@ -118,3 +168,7 @@ class Record:
         aliases = placed([stream["alias"] for stream in query["streams"]], places)
         kept = [[places[stream] for stream in node] for node in known["kept"]]
         return any_plan_from_json({**known, "kept": kept}, self._spec.query, aliases)
+
+
+def _registered(known: Sequence[Sequence[Any]]) -> tuple[Registered, ...]:
+    return tuple(Registered(*each) for each in known)

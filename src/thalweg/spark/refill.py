@@ -18,7 +18,7 @@ from thalweg.spark.bucket_spec import Spec
 from thalweg.spark.chunks import Chunk, Chunks, Log, plain, times_of
 from thalweg.spark.compatibility import Comparison
 from thalweg.spark.log_change import Held, LogChange
-from thalweg.spark.record import Record
+from thalweg.spark.record import Change, Record
 from thalweg.spark.relations import rows_of_bucket
 
 
@@ -36,18 +36,29 @@ def relations_of(spec: Spec, number: int) -> dict[int, Batch]:
     return {stream: batch_of(spec.query, stream, table) for stream, table in rows.items()}
 
 
-def refill(spec: Spec, number: int, driver: BucketDriver, chunks: Chunks, watermark: int, log: Log) -> None:
-    """Let a new engine be where the log is."""
-    relations, query = relations_of(spec, number), spec.query
-    if _load(query, driver, chunks, relations, watermark, log):
+def refill(spec: Spec, number: int, driver: BucketDriver, record: Record, log: Log) -> None:
+    """Let a new engine, opened for the queries that were there first, be where the log is."""
+    relations, query, chunks = relations_of(spec, number), spec.query, record.chunks
+    if not record.former and _load(query, driver, chunks, relations, record.watermark, log):
         return
     begin_with(driver, query, relations)
-    for _, group in groupby(chunks.read(log), key=lambda pair: pair[0].batch):
+    changes = list(record.changes)
+    for batch, group in groupby(chunks.read(log), key=lambda pair: pair[0].batch):
+        while changes and changes[0].batch <= batch:
+            _change(spec, driver, changes.pop(0))
         pairs = list(group)
         rows = {chunk.stream: _logged(query, chunks, chunk, table) for chunk, table in pairs}
         take_again(driver, query, rows, pairs[0][0].watermark)
+    for change in changes:
+        _change(spec, driver, change)
     # Batches without rows may have moved time on.
-    take_again(driver, query, {}, watermark)
+    take_again(driver, query, {}, record.watermark)
+
+
+def _change(spec: Spec, driver: BucketDriver, change: Change) -> None:
+    """Other queries are there from now on, as they were then."""
+    if spec.shared is not None:
+        driver.serve(spec.shared.group(change.registered), change.watermark)
 
 
 def _load(
@@ -77,10 +88,11 @@ def carry_over(spec: Spec, number: int, driver: BucketDriver, record: Record, co
         return
     # Which rows a ROWS window had is known to an engine that runs the query as it was.
     before = replace(spec, query=change.before_it_grew())
-    chunks, other = Chunks(before.query), BucketDriver(Group.of(before.query), before.policies)
-    chunks.restore(record.chunks.to_json())
+    former, other = Record(before), BucketDriver(Group.of(before.query), before.policies)
+    former.chunks.restore(record.chunks.to_json())
+    former.marks = record.marks
     other.plan = driver.plan
     other.reopen()
-    refill(before, number, other, chunks, record.marks.watermark, log)
+    refill(before, number, other, former, log)
     held = Held({stream: other.bucket.rows(stream) for stream in change.counted})
     record.chunks.rewrite(sorted(compared.places), held, log)

@@ -26,6 +26,7 @@ from thalweg.driver.phases import Phases
 from thalweg.driver.planning import first_statistics
 from thalweg.engine.bucket import AnyBucket
 from thalweg.engine.image import live_in, mark_dirty, read_image, write_image
+from thalweg.engine.readers import Emitted
 from thalweg.errors import ThalwegError
 from thalweg.spark.bucket_spec import Arriving, Outcome, Spec
 from thalweg.spark.chunks import Log
@@ -36,6 +37,7 @@ from thalweg.spark.packing import blobs
 from thalweg.spark.reception import receive, warn_of_late
 from thalweg.spark.record import Record
 from thalweg.spark.refill import batch_of, carry_over, refill, relations_of
+from thalweg.spark.shared_run import Registered
 
 _NOTES = "notes.json"
 
@@ -47,7 +49,9 @@ class Resident:
         self.spec = spec
         self._number = number
         self._record = Record(spec)
-        self._driver = BucketDriver(Group.of(spec.query), spec.policies)
+        self._driver = BucketDriver(
+            self._group(self._record.registered), spec.policies, keeps_all=spec.shared is not None
+        )
         self._measures = Measures()
         self._phases = Phases(PHASES)
         self._rebuilds = 0
@@ -65,18 +69,31 @@ class Resident:
             resident._rebuild(record, log, directory)
         return resident
 
+    def _group(self, registered: Sequence[Registered]) -> Group:
+        """These queries, if several share the run; else the one."""
+        shared = self.spec.shared
+        return Group.of(self.spec.query) if shared is None else shared.group(registered)
+
+    def _follow(self) -> None:
+        """Let the log keep what the queries that are there now need."""
+        record = self._record
+        if self.spec.shared is not None:
+            record.chunks.serve(self._group(record.registered).whole, [each.until for each in record.former])
+
     def _rebuild(self, text: str, log: Log, directory: Path | None) -> None:
         driver, record = self._driver, self._record
         compared = record.recall(text, driver)
         if compared.rewrites:
             carry_over(self.spec, self._number, driver, record, compared, log)
+        driver.readers_are(self._group(record.first_registered))
         driver.reopen()
         if directory is not None:
             try:
                 live_in(directory, self.bucket)
             except OSError as error:
                 _tell(self.spec, error)
-        refill(self.spec, self._number, driver, record.chunks, record.watermark, log)
+        refill(self.spec, self._number, driver, record, log)
+        self._follow()
         driver.plan_anew()
         self._measures.begin_with(driver)
         self._rebuilds = 1
@@ -91,11 +108,13 @@ class Resident:
         driver = resident._driver
         if resident._record.recall(record, driver).rewrites:
             return None
+        driver.readers_are(resident._group(resident._record.registered))
         driver.reopen(None if kept is None else kept.bucket)
         notes = _read_notes(directory)
         if notes is None or not read_image(directory, resident.bucket, resident._stamp):
             return None
         driver.recall_notes(notes)
+        resident._follow()
         resident._measures.begin_with(driver)
         return resident
 
@@ -150,10 +169,12 @@ class Resident:
         with phases("log"):
             record.chunks.add(record.batch, received.tables, watermark, log)
             record.chunks.tidy(self.bucket, watermark, log)
+            record.forget_former()
         record.batch += 1
         counts = {
             "tuples": {spec.query.aliases[s]: table.num_rows for s, table in received.tables.items()},
             "results": sum(table.num_rows for _, table in answers),
+            "queries": _by_query(answers),
             "late": self._by_alias(received.taken.late),
             "bad": self._by_alias(received.taken.bad),
             "refused": refused,
@@ -175,6 +196,12 @@ class Resident:
                 refused.append(refusal(file, reason))
         return refused
 
+    def _serve(self, registered: Sequence[Registered]) -> None:
+        """Go on with other queries, as of the watermark of the batch before."""
+        self._driver.serve(self._group(registered), self._record.watermark)
+        self._record.change(registered)
+        self._follow()
+
     def _obey(self, command: Command) -> str | None:
         """Do what a command says; if that cannot be done, says why, or raises that, and leaves everything as it is."""
         if command["command"] == "end":
@@ -182,7 +209,35 @@ class Resident:
             return None
         if command["command"] == "adapt":
             return self._driver.release()
+        if command["command"] == "enter":
+            return self._enter(command["name"], command["text"])
+        if command["command"] == "leave":
+            return self._leave(command["name"])
         self._driver.command(command["plan"], command.get("states"), lasts=True)
+        return None
+
+    def _enter(self, name: str, text: str) -> str | None:
+        """Take in one more query."""
+        record, shared = self._record, self.spec.shared
+        if shared is None:
+            what = f"query '{self.spec.query.name}' runs by itself"
+            return f"{what}. Start it by app.register and app.start, so that others can share it."
+        if any(each.name == name for each in record.registered):
+            return f"there is a query '{name}' already. Deregister it first, or choose another name."
+        entering = (*record.registered, Registered(name, text, record.batch))
+        self._serve(entering)
+        return None
+
+    def _leave(self, name: str) -> str | None:
+        """Let a query go."""
+        registered = self._record.registered
+        staying = tuple(each for each in registered if each.name != name)
+        if len(staying) == len(registered):
+            names = ", ".join(each.name for each in registered) or "none: it runs one query by itself"
+            return f"there is no query '{name}' in '{self.spec.query.name}'. Its queries are: {names}."
+        if not staying:
+            return f"'{name}' is the last query of '{self.spec.query.name}'. Stop the run instead, or register another."
+        self._serve(staying)
         return None
 
     def _measured(self, counts: dict[str, Any]) -> dict[str, Any]:
@@ -206,6 +261,14 @@ class Resident:
 
     def _by_alias(self, counts: Sequence[int]) -> dict[str, int]:
         return {self.spec.query.aliases[stream]: count for stream, count in enumerate(counts) if count}
+
+
+def _by_query(answers: Sequence[Emitted]) -> dict[str, int]:
+    """How many rows each query has got."""
+    counts: dict[str, int] = {}
+    for reader, table in answers:
+        counts[reader] = counts.get(reader, 0) + table.num_rows
+    return counts
 
 
 def attend(

@@ -44,7 +44,8 @@ def write_stream(frame: DataFrame, directory: str | Path) -> DataStreamWriter:
             f"{' and '.join(missing)}. Its columns are {', '.join(frame.columns)}."
         )
     register(frame.sparkSession, OutboxSink)
-    return frame.select(READER, BODY).writeStream.format(OutboxSink.name()).option("directory", str(path))
+    rows = frame if frame.columns == [READER, BODY] else frame.select(READER, BODY)
+    return rows.writeStream.format(OutboxSink.name()).option("directory", str(path))
 
 
 class OutboxSink(DataSource):
