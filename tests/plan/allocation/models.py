@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import random
+from collections.abc import Sequence
+from dataclasses import replace
 
 from tests.plan.random_worlds import all_orders, all_trees, random_graph, random_statistics
 from thalweg.plan.allocation import AllocationModel, HalfWayJoin, StreamLoad, model_of_plan, model_of_tree
+from thalweg.plan.allocation.freshness import least_freshness
 from thalweg.plan.tree import LinearPlan, Node, Tree, TreePlan, joins, left_deep, parse_plan, state_nodes
 
 A, B, C = frozenset({0}), frozenset({1}), frozenset({2})
@@ -72,6 +76,21 @@ def tame_model(rng: random.Random, streams: int | None = None) -> AllocationMode
     return model_of_tree(shape, loads, selectivities, sizes)
 
 
+def asking(model: AllocationModel, seconds: Sequence[float | None]) -> AllocationModel:
+    """The same, with other freshness."""
+    streams = [replace(stream, freshness=each) for stream, each in zip(model.streams, seconds, strict=True)]
+    return replace(model, streams=tuple(streams))
+
+
+def fresh_model(rng: random.Random) -> AllocationModel:
+    """A model whose freshness can be held if the budget is large enough."""
+    while True:
+        model = tame_model(rng)
+        least = least_freshness(model)
+        if math.isfinite(max(least)):
+            return asking(model, [rng.uniform(1, 4) * each if rng.random() < 0.7 else None for each in least])
+
+
 def wild_model(rng: random.Random) -> AllocationModel:
     """Any plan over a random graph with random statistics: linear, or a tree that keeps some states."""
     graph = random_graph(rng, rng.randint(2, 6))
@@ -86,4 +105,3 @@ def wild_model(rng: random.Random) -> AllocationModel:
 
 def random_model(rng: random.Random) -> AllocationModel:
     return tame_model(rng) if rng.random() < 0.5 else wild_model(rng)
-

@@ -60,7 +60,7 @@ def test_table_2_with_30_probes() -> None:
 def test_the_division_within_path_b_of_figure_2b() -> None:
     row = path_table(figure_10())[1]
     assert row.division(600) == pytest.approx((100, 500))
-    assert 500 * 5 / 600 == pytest.approx(row.productivity)
+    assert row.productivity == pytest.approx(500 * 5 / 600)
 
 
 def test_the_productivities_of_figure_10() -> None:

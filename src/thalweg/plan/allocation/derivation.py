@@ -62,9 +62,7 @@ def model_of_programs(
         paths.append(tuple(path))
     called = names or names_of(len(paths))
     asked = freshness or [None] * len(paths)
-    loads = [
-        StreamLoad(*each) for each in zip(called, statistics.rates, statistics.windows, asked, strict=True)
-    ]
+    loads = [StreamLoad(*each) for each in zip(called, statistics.rates, statistics.windows, asked, strict=True)]
     states = tuple(StateLoad(node, statistics.size(graph, node)) for node in sorted(programs.keys, key=_by_size))
     return AllocationModel(tuple(loads), tuple(half_ways), tuple(paths), states)
 

@@ -35,7 +35,8 @@ def harvest(model: AllocationModel, budget: float) -> Allocation:
         for index in choice.half_ways:
             wider[index] += 1
         if choice.cost > left:
-            return _allocation(model, budget, profiles, ((1 - left / choice.cost, chosen), (left / choice.cost, wider)))
+            share = left / choice.cost
+            return _allocation(model, budget, profiles, ((1 - share, chosen), (share, wider)))
         left -= choice.cost
         chosen = wider
     return _allocation(model, budget, profiles, ((1.0, chosen),))
@@ -165,6 +166,7 @@ class _Group:
 def _allocation(
     model: AllocationModel, budget: float, profiles: list[_Profile], parts: tuple[tuple[float, list[int]], ...]
 ) -> Allocation:
+    parts = tuple(part for part in parts if part[0] > 0)
     flows = [(share, _flows(model, profiles, counts)) for share, counts in parts]
     mixed = Flows(_mixed([(s, each.probes) for s, each in flows]), _mixed([(s, each.matches) for s, each in flows]))
     harvests = tuple(
