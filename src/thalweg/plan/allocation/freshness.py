@@ -43,21 +43,22 @@ def least_freshness(model: AllocationModel) -> tuple[float, ...]:
     return residence(model, unlimited(model).entries(model))
 
 
-def refresh_rates(model: AllocationModel) -> dict[Node, float]:
-    """Per state, the entries per second that keep the streams as fresh as was asked (definition 5)."""
+def refresh_rates(model: AllocationModel, stretch: float = 1.0) -> dict[Node, float]:
+    """Per state, the entries per second that keep the streams as fresh as was asked (definition 5).
+
+    ``stretch``: by how much all that was asked is relaxed.
+    """
     full = unlimited(model).entries(model)
-    missed = [
-        head
-        for head, least in enumerate(residence(model, full))
-        if (asked := model.streams[head].freshness) is not None and least > asked * (1 + CLOSE)
-    ]
-    if missed:
-        raise _too_fresh(model, missed[0])
-    slowest = [
-        math.inf if stream.freshness is None else (stream.freshness - stream.lifetime) / inside if inside else math.inf
-        for stream, inside in zip(model.streams, in_states(model, full), strict=True)
-    ]
-    return {node: rate / max(1.0, min(slowest[head] for head in node)) for node, rate in full.items()}
+    slower: list[float] = []
+    for head, (stream, inside) in enumerate(zip(model.streams, in_states(model, full), strict=True)):
+        if stream.freshness is None:
+            slower.append(math.inf)
+            continue
+        asked = stream.freshness * stretch
+        if stream.lifetime + inside > asked * (1 + CLOSE):
+            raise _too_fresh(model, head)
+        slower.append((asked - stream.lifetime) / inside if inside else math.inf)
+    return {node: rate / max(1.0, min(slower[head] for head in node)) for node, rate in full.items()}
 
 
 def _too_fresh(model: AllocationModel, head: int) -> FreshnessError:

@@ -15,6 +15,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
+from operator import itemgetter
+from typing import NamedTuple
 
 from thalweg.plan.allocation.allowances import Allocation, Harvest
 from thalweg.plan.allocation.flows import Flows, Steps
@@ -66,17 +68,16 @@ class _Profile:
         return count / len(self.order)
 
 
-@dataclass(frozen=True, slots=True)
-class _Choice:
-    """One segment more at each of these half-way joins, with the further results and work per second."""
+class _Choice(NamedTuple):
+    """One segment more at each of these half-way joins; the rank is further results per further work."""
 
-    gain: float
+    rank: float
     cost: float
     half_ways: tuple[int, ...]
 
-    @property
-    def rank(self) -> float:
-        return self.gain / self.cost if self.cost > 0 else math.inf
+
+def _choice(gain: float, cost: float, half_ways: tuple[int, ...]) -> _Choice:
+    return _Choice(gain / cost if cost > 0 else math.inf, cost, half_ways)
 
 
 def _choices(model: AllocationModel, profiles: list[_Profile]) -> Iterator[_Choice]:
@@ -104,63 +105,53 @@ class _Group:
     def __init__(self, model: AllocationModel, profiles: list[_Profile], heads: list[int]) -> None:
         self.profiles = profiles
         self.growth = [half_way.productivity for half_way in model.half_ways]
-        self.heads = {head: model.paths[head] for head in heads}
+        paths = [model.paths[head] for head in heads]
         self.rates = {model.paths[head][0]: model.streams[head].rate for head in heads}
-        used = {index for path in self.heads.values() for index in path}
+        used = {index for path in paths for index in path}
         self.below = [index for index in model.from_below() if index in used]
-        self.next = {here: then for path in self.heads.values() for here, then in pairwise(path)}
+        following = {here: then for path in paths for here, then in pairwise(path)}
+        self.next = {index: following[index] for index in self.below if index in following}
         self.chosen = dict.fromkeys(used, 0)
+        self.closed = paths
 
     def choices(self) -> Iterator[_Choice]:
         while True:
-            found = max((*self._widenings(), *self._openings()), key=lambda choice: choice.rank, default=None)
+            found = max((*self._widenings(), *self._openings()), key=itemgetter(0), default=None)
             if found is None:
                 return
             for index in found.half_ways:
                 self.chosen[index] += 1
+            self.closed = [path for path in self.closed if not self.chosen[path[0]]]
             yield found
 
     def _widenings(self) -> Iterator[_Choice]:
         """One segment more where some are probed already."""
-        results, work = self._onward()
+        grown = {index: self.growth[index] * self.profiles[index].shares[self.chosen[index]] for index in self.below}
         inputs = dict.fromkeys(self.below, 0.0) | self.rates
-        for index in self.below:
-            then = self.next.get(index)
-            if then is not None:
-                inputs[then] += inputs[index] * self.growth[index] * self._share(index)
+        for index, following in self.next.items():
+            inputs[following] += inputs[index] * grown[index]
+        # Per half-way join, the results of one tuple that probes there, and the work from there on.
+        results: dict[int | None, float] = {None: 1.0}
+        work: dict[int | None, float] = {None: 0.0}
+        for index in reversed(self.below):
+            then: int | None = self.next.get(index)
             count, profile = self.chosen[index], self.profiles[index]
+            results[index] = grown[index] * results[then]
+            work[index] = profile.work(count) + grown[index] * work[then]
             if 0 < count < len(profile.order):
                 more = self.growth[index] * (profile.shares[count + 1] - profile.shares[count])
-                gain = more * (results[then] if then is not None else 1.0)
-                cost = profile.work(1) + more * (work[then] if then is not None else 0.0)
-                yield _Choice(inputs[index] * gain, inputs[index] * cost, (index,))
+                gain, cost = more * results[then], profile.work(1) + more * work[then]
+                yield _choice(inputs[index] * gain, inputs[index] * cost, (index,))
 
     def _openings(self) -> Iterator[_Choice]:
         """The best segment of every step of a path that has none."""
-        for path in self.heads.values():
+        for path in self.closed:
             flow, cost = self.rates[path[0]], 0.0
-            closed = tuple(index for index in path if not self.chosen[index])
-            if closed:
-                for index in path:
-                    count = max(1, self.chosen[index])
-                    cost += flow * self.profiles[index].work(count)
-                    flow *= self.growth[index] * self.profiles[index].shares[count]
-                yield _Choice(flow, cost, closed)
-
-    def _onward(self) -> tuple[dict[int, float], dict[int, float]]:
-        """Per half-way join, the results of one tuple that probes there, and the work from there on."""
-        results: dict[int, float] = {}
-        work: dict[int, float] = {}
-        for index in reversed(self.below):
-            then = self.next.get(index)
-            grown = self.growth[index] * self._share(index)
-            results[index] = grown * (results[then] if then is not None else 1.0)
-            work[index] = self.profiles[index].work(self.chosen[index])
-            work[index] += grown * work[then] if then is not None else 0.0
-        return results, work
-
-    def _share(self, index: int) -> float:
-        return self.profiles[index].shares[self.chosen[index]]
+            for index in path:
+                count = max(1, self.chosen[index])
+                cost += flow * self.profiles[index].work(count)
+                flow *= self.growth[index] * self.profiles[index].shares[count]
+            yield _choice(flow, cost, tuple(index for index in path if not self.chosen[index]))
 
 
 def _allocation(
