@@ -51,6 +51,44 @@ def naive_flow(model: AllocationModel, counts: list[tuple[int, ...]]) -> tuple[f
     return work, results
 
 
+def naive_greedy(model: AllocationModel, budget: float) -> float:
+    """The results of the greedy choices, each of which is worked out from scratch."""
+    best_first = [sorted(range(len(h.profile)), key=lambda s, p=h.profile: -p[s]) for h in model.half_ways]  # type: ignore[misc]
+    counts = [0] * len(best_first)
+
+    def at(counts: list[int]) -> tuple[float, float]:
+        return naive_flow(model, [tuple(best[:n]) for best, n in zip(best_first, counts, strict=True)])
+
+    work, results = at(counts)
+    while True:
+        wider = []
+        for index, count in enumerate(counts):
+            if 0 < count < len(best_first[index]):
+                wider.append([n + (i == index) for i, n in enumerate(counts)])
+        closed = [path for path in model.paths if not counts[path[0]]]
+        wider += [[n or int(i in path) for i, n in enumerate(counts)] for path in closed]
+        if not wider:
+            return results
+        options = [(*at(each), each) for each in wider]
+        next_work, next_results, counts = max(options, key=lambda o: (o[1] - results) / (o[0] - work))
+        if next_work > budget:
+            return results + (next_results - results) * (budget - work) / (next_work - work)
+        work, results = next_work, next_results
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_choices_against_a_greedy_twin(seed: int) -> None:
+    rng = seeded(seed)
+    model = tame_model(rng, rng.randint(3, 4))
+    changed = [
+        replace(h, selectivity=h.selectivity or 0.001, profile=tuple(rng.uniform(0.1, 9) for _ in range(4)))
+        for h in model.half_ways
+    ]
+    model = replace(model, half_ways=tuple(changed))
+    budget = rng.uniform(0.05, 0.95) * saturation(model)
+    assert allocate(model, budget, "harvest").results == pytest.approx(naive_greedy(model, budget))
+
+
 def test_the_segments_with_most_matches_are_probed() -> None:
     model = figure_2a()
     into_b, into_a = model.half_ways

@@ -8,7 +8,7 @@ import pytest
 
 from tests.plan.allocation.models import figure_10, random_model
 from tests.plan.random_worlds import seeded
-from thalweg.plan.allocation import AllocationPolicy, allocate, saturation
+from thalweg.plan.allocation import AllocationModel, AllocationPolicy, HalfWayJoin, StreamLoad, allocate, saturation
 from thalweg.plan.allocation.flows import limited, needs
 from thalweg.plan.allocation.heuristics import share_out
 
@@ -46,6 +46,20 @@ def test_the_most_productive_half_way_join_first() -> None:
     assert allocate(model, 300, "best_hj").of_half_ways(model) == pytest.approx((0, 300, 0, 0))
     assert allocate(model, 300, "best_hj").results == 0  # nothing is left for what B produces
     assert allocate(model, 5_000, "best_hj").of_half_ways(model) == pytest.approx((0, 700, 3_750, 550))
+
+
+def test_joins_in_the_ratio_of_their_selectivities_however_many_directions_they_have() -> None:
+    a, b, c = (frozenset({i}) for i in range(3))
+    half_ways = (
+        HalfWayJoin(a, b, 0.001, 1000),
+        HalfWayJoin(b, a, 0.003, 1000),  # A ⋈ B has the mean of these
+        HalfWayJoin(a | b, c, 0.004, 1000),
+        HalfWayJoin(c, a, 0.006, 1000),  # A ⋈ C has one direction alone
+        HalfWayJoin(a | c, b, 0.004, 1000),
+    )
+    streams = tuple(StreamLoad(name, 1000, 1000) for name in "ABC")
+    model = AllocationModel(streams, half_ways, ((0, 2), (1, 2), (3, 4)))
+    assert allocate(model, 120, "sbest_hj").of_half_ways(model) == pytest.approx((0, 20, 40, 60, 0))
 
 
 @pytest.mark.parametrize("seed", range(40))

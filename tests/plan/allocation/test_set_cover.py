@@ -91,6 +91,15 @@ def test_path_c_covers_two_states_of_figure_5a_and_another_path_the_third(cover:
     assert least_cover(model, {AB: 0, CD: 20, CDE: 50}) == pytest.approx((0, 0, 20, 0, 30))
 
 
+def test_greed_takes_what_covers_most_per_probe_until_a_state_is_covered() -> None:
+    shape = tree("((A B) C) D", 4)
+    loads = [StreamLoad(name, 100, 1000) for name in "ABCD"]
+    abc = frozenset({0, 1, 2})
+    model = model_of_tree(shape, loads, {join.node: 0.001 for join in joins(shape)}, {AB: 1000, abc: 1000})
+    # A covers 1/10 + 1/40 for 3 probes. Once AB is covered that is 1/40, and C does the same for 2 probes.
+    assert greedy_cover(model, {AB: 10, abc: 40}) == pytest.approx((10, 0, 30, 0))
+
+
 def test_greed_may_cost_more_than_the_least_cover() -> None:
     costs = []
     for seed in range(60):

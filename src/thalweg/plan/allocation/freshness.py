@@ -43,10 +43,10 @@ def least_freshness(model: AllocationModel) -> tuple[float, ...]:
     return residence(model, unlimited(model).entries(model))
 
 
-def refresh_rates(model: AllocationModel, stretch: float = 1.0) -> dict[Node, float]:
+def refresh_rates(model: AllocationModel, relaxed: float = 1.0) -> dict[Node, float]:
     """Per state, the entries per second that keep the streams as fresh as was asked (definition 5).
 
-    ``stretch``: by how much all that was asked is relaxed.
+    ``relaxed``: the factor by which all that was asked is relaxed.
     """
     full = unlimited(model).entries(model)
     slower: list[float] = []
@@ -54,7 +54,7 @@ def refresh_rates(model: AllocationModel, stretch: float = 1.0) -> dict[Node, fl
         if stream.freshness is None:
             slower.append(math.inf)
             continue
-        asked = stream.freshness * stretch
+        asked = stream.freshness * relaxed
         if stream.lifetime + inside > asked * (1 + CLOSE):
             raise _too_fresh(model, head)
         slower.append((asked - stream.lifetime) / inside if inside else math.inf)

@@ -39,18 +39,18 @@ def jaqpot(model: AllocationModel, budget: float, cover: Cover = least_cover) ->
 
 
 def _too_little(model: AllocationModel, budget: float, needed: float, cover: Cover) -> FreshnessError:
-    stretch = _least_stretch(model, budget, needed, cover)
-    least = tuple(math.inf if stream.freshness is None else stream.freshness * stretch for stream in model.streams)
-    ways = f"Raise the budget, or ask for no more than {named(model, least)}." if stretch < math.inf else ""
+    relaxed = _least_relaxation(model, budget, needed, cover)
+    least = tuple(math.inf if stream.freshness is None else stream.freshness * relaxed for stream in model.streams)
+    ways = f"Raise the budget, or ask for no more than {named(model, least)}." if relaxed < math.inf else ""
     what = f"budget: {budget:g} probes/s do not hold the freshness that was asked, which takes {needed:.6g} probes/s."
     return FreshnessError(f"{what} {ways or 'Raise the budget.'}", least)
 
 
-def _least_stretch(model: AllocationModel, budget: float, needed: float, cover: Cover) -> float:
+def _least_relaxation(model: AllocationModel, budget: float, needed: float, cover: Cover) -> float:
     """By how much all freshness has to be relaxed until the budget holds it."""
 
-    def holds(stretch: float) -> bool:
-        return cost_of(model, cover(model, refresh_rates(model, stretch))) <= budget
+    def holds(relaxed: float) -> bool:
+        return cost_of(model, cover(model, refresh_rates(model, relaxed))) <= budget
 
     if budget < needed * NOTHING:
         return math.inf
