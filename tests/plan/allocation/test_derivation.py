@@ -97,6 +97,20 @@ def test_freshness_and_names_are_those_of_the_query() -> None:
     assert [(stream.name, stream.freshness) for stream in model.streams] == [("trades", None), ("quotes", 15.0)]
 
 
+def test_numbers_that_are_not_those_of_the_plan() -> None:
+    graph, known = one_class(2)
+    with pytest.raises(AllocationError, match="2 programs, 2 rates, 2 names and 1 values of freshness"):
+        model_of_plan(parse_plan("A B", "AB"), graph, known, freshness=[15.0])
+    plan = parse_plan("(A B) C", "ABC")
+    assert isinstance(plan, TreePlan)
+    streams = [StreamLoad(name, 1, 1) for name in "ABC"]
+    selectivities = {join.node: 0.5 for join in joins(plan.tree)}
+    with pytest.raises(AllocationError, match=r"or a selectivity or size is missing of \[\[0, 1\]\]"):
+        model_of_tree(plan.tree, streams, selectivities, {})
+    with pytest.raises(AllocationError, match=r"2 streams do not make the tree \(A B\) C"):
+        model_of_tree(plan.tree, streams[:2], selectivities, {frozenset({0, 1}): 1.0})
+
+
 def test_an_eddy_has_no_paths() -> None:
     graph, known = one_class(3)
     plan = parse_plan("(A B) C", "ABC")

@@ -53,7 +53,7 @@ def naive_flow(model: AllocationModel, counts: list[tuple[int, ...]]) -> tuple[f
 
 def naive_greedy(model: AllocationModel, budget: float) -> float:
     """The results of the greedy choices, each of which is worked out from scratch."""
-    best_first = [sorted(range(len(h.profile)), key=lambda s, p=h.profile: -p[s]) for h in model.half_ways]  # type: ignore[misc]
+    best_first = [sorted(range(len(h.profile)), key=h.profile.__getitem__, reverse=True) for h in model.half_ways]
     counts = [0] * len(best_first)
 
     def at(counts: list[int]) -> tuple[float, float]:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.plan.allocation.models import AB, A, B, C, table_2
 from thalweg.errors import AllocationError
-from thalweg.plan.allocation import AllocationModel, HalfWayJoin, StateLoad, StreamLoad
+from thalweg.plan.allocation import AllocationModel, HalfWayJoin, StateLoad, StreamLoad, path_table
 
 STREAM = StreamLoad("A", 1, 1)
 
@@ -21,6 +21,7 @@ STREAM = StreamLoad("A", 1, 1)
         (replace(STREAM, rate=math.inf), "the rate of A is inf"),
         (replace(STREAM, window=math.nan), "the window size of A is nan"),
         (replace(STREAM, freshness=-1), "the freshness of A is -1"),
+        (replace(STREAM, freshness=0), "the freshness of A is 0"),
     ],
 )
 def test_streams(stream: StreamLoad, error: str) -> None:
@@ -47,7 +48,7 @@ def test_half_way_joins(half_way: HalfWayJoin, error: str) -> None:
 
 
 def test_one_stream_has_no_probe_to_refuse() -> None:
-    with pytest.raises(AllocationError, match="1 streams and 1 paths"):
+    with pytest.raises(AllocationError, match="number of streams 1, number of paths 1"):
         AllocationModel((STREAM,), (), ((),))
 
 
@@ -67,6 +68,12 @@ def test_paths_that_meet_stay_together() -> None:
         AllocationModel(
             streams, tuple(HalfWayJoin(*ends, 1, 1) for ends in half_ways), ((0, 2, 3), (1, 2, 4), (5, 3), (6,))
         )
+
+
+@pytest.mark.parametrize("leaves", [(1.0, 1.0), (1.0, 1.0, 0.0)])
+def test_units_of_paths(leaves: tuple[float, ...]) -> None:
+    with pytest.raises(AllocationError, match="are not 3 positive rates, one for each stream"):
+        path_table(table_2(), leaves)
 
 
 def test_states() -> None:

@@ -97,6 +97,8 @@ def test_grepp_matches_producer_and_consumer_where_the_rivals_of_figure_10_do_no
     found = allocate(model, 300, "grepp")
     assert named(model, found.of_half_ways(model)) == pytest.approx((0, 50, 250, 0))
     assert found.results == pytest.approx(1_250)
+    # 700 tuples of B arrive per second.
+    assert found.per_tuple(model) == ((0, 0), pytest.approx((50 / 700, 250 / 700)), (0,))
 
 
 def test_freshness_is_the_sum_over_the_own_states_of_figure_5a() -> None:

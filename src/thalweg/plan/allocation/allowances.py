@@ -55,6 +55,13 @@ class Allocation:
         """All allowances; never more than the budget."""
         return math.fsum(map(math.fsum, self.allowances))
 
+    def per_tuple(self, model: AllocationModel) -> Steps:
+        """Per stream and step, the probes that each arriving tuple of the stream pays into the account of the step."""
+        return tuple(
+            tuple(allowance / stream.rate for allowance in path)
+            for stream, path in zip(model.streams, self.allowances, strict=True)
+        )
+
     def of_half_ways(self, model: AllocationModel) -> tuple[float, ...]:
         """The allowance of each half-way join of the model."""
         users = model.users()

@@ -11,7 +11,7 @@ from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.plan_cost import growth_rank
 from thalweg.plan.program import Programs, compile_programs
 from thalweg.plan.statistics import Statistics
-from thalweg.plan.tree import Join, Node, Plan, Tree, joins, state_nodes
+from thalweg.plan.tree import Join, Node, Plan, Tree, format_tree, joins, state_nodes
 
 
 def model_of_plan(
@@ -62,6 +62,11 @@ def model_of_programs(
         paths.append(tuple(path))
     called = names or names_of(len(paths))
     asked = freshness or [None] * len(paths)
+    if not len(called) == len(asked) == len(statistics.rates) == len(paths):
+        raise AllocationError(
+            f"budget model: {len(paths)} programs, {len(statistics.rates)} rates, {len(called)} names and "
+            f"{len(asked)} values of freshness. There has to be one of each per stream."
+        )
     loads = [StreamLoad(*each) for each in zip(called, statistics.rates, statistics.windows, asked, strict=True)]
     states = tuple(StateLoad(node, statistics.size(graph, node)) for node in sorted(programs.keys, key=_by_size))
     return AllocationModel(tuple(loads), tuple(half_ways), tuple(paths), states)
@@ -74,6 +79,13 @@ def model_of_tree(
 
     ``selectivities``: per join, the share of pairs that join. ``sizes``: per state, its entries.
     """
+    missing = [join.node for join in joins(tree) if join.node not in selectivities]
+    missing += [node for node in state_nodes(tree) if node not in sizes]
+    if missing or tree.node != frozenset(range(len(streams))):
+        raise AllocationError(
+            f"budget model: {len(streams)} streams do not make the tree {format_tree(tree, names_of(max(tree.node) + 1))}, "
+            f"or a selectivity or size is missing of {[sorted(node) for node in missing]}"
+        )
     half_ways: list[HalfWayJoin] = []
     above: dict[Node, int] = {}
     parents: dict[Node, Node] = {}

@@ -109,13 +109,14 @@ class AllocationModel:
     def __post_init__(self) -> None:
         if len(self.streams) < 2 or len(self.paths) != len(self.streams):
             raise AllocationError(
-                f"budget model: {len(self.streams)} streams and {len(self.paths)} paths. "
+                f"budget model: number of streams {len(self.streams)}, number of paths {len(self.paths)}. "
                 "A join has at least two streams, and each of them one path."
             )
         for stream in self.streams:
             _check("rate", stream.name, stream.rate, stream.rate > 0)
             _check("window size", stream.name, stream.window, stream.window > 0)
-            _check("freshness", stream.name, stream.freshness or 1.0, stream.freshness is None or stream.freshness > 0)
+            if stream.freshness is not None:
+                _check("freshness", stream.name, stream.freshness, stream.freshness > 0)
         for half_way in self.half_ways:
             name = self.name_of(half_way)
             _check("productivity", name, half_way.productivity, half_way.productivity >= 0)
@@ -196,7 +197,9 @@ class AllocationModel:
 
 def _check(what: str, of: str, value: float, valid: bool) -> None:
     if not (valid and math.isfinite(value)):
-        raise AllocationError(f"budget model: the {what} of {of} is {value!r}. It has to be positive and finite.")
+        raise AllocationError(
+            f"budget model: the {what} of {of} is {value!r}. It has to be finite, and more than nothing."
+        )
 
 
 def check_budget(budget: float) -> None:

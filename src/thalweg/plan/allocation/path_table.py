@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from thalweg.errors import AllocationError
 from thalweg.plan.allocation.model import AllocationModel
 
 
@@ -65,6 +66,10 @@ def path_table(model: AllocationModel, leaves: Sequence[float] | None = None) ->
     ``leaves``: the tuples per second in a unit of each path. By default a unit takes all that the stream brings.
     """
     rates = [stream.rate for stream in model.streams]
+    if leaves is not None and (len(leaves) != len(rates) or not all(leaf > 0 for leaf in leaves)):
+        raise AllocationError(
+            f"units of paths: {list(leaves)} are not {len(rates)} positive rates, one for each stream"
+        )
     return tuple(
         PathRow(head, model.cardinalities(head), leaf, rate / leaf)
         for head, (rate, leaf) in enumerate(zip(rates, leaves or rates, strict=True))
