@@ -83,7 +83,8 @@ def model_of_tree(
     missing += [node for node in state_nodes(tree) if node not in sizes]
     if missing or tree.node != frozenset(range(len(streams))):
         raise AllocationError(
-            f"budget model: {len(streams)} streams do not make the tree {format_tree(tree, names_of(max(tree.node) + 1))}, "
+            f"budget model: {len(streams)} streams do not make the tree "
+            f"{format_tree(tree, names_of(max(tree.node) + 1))}, "
             f"or a selectivity or size is missing of {[sorted(node) for node in missing]}"
         )
     half_ways: list[HalfWayJoin] = []
