@@ -82,10 +82,16 @@ def test_a_change_pays_by_what_it_would_have_saved() -> None:
     assert not may_change(habit, Ledger(), CLIQUE, 0.01)
     assert not may_change(replace(habit, settled=60_000_000), Ledger(), CLIQUE, 0.2)
     ledger = Ledger()
-    ledger.pay(watching_price("gates", CLIQUE), "gates")  # paid in advance
-    assert may_change(habit, ledger, CLIQUE, 0.2)
-    ledger.pay(1e9, "gates")
-    assert not may_change(habit, ledger, CLIQUE, 0.2)
+    assert may_change(replace(habit, settled=40_000_000), ledger, CLIQUE, 0.2)
+    assert ledger.aside("gates") == watching_price("gates", CLIQUE)
+
+
+def test_a_promise_waits_until_what_was_paid_in_advance_is_made_up_for() -> None:
+    ledger = Ledger()
+    ledger.pay(1e12, "promise")
+    habit = reconsidered(Habit(), done(10_000_000, 2), ledger, CLIQUE, never)
+    assert not habit.asks
+    assert -1e12 < ledger.aside("promise") < 0
 
 
 def test_what_goes_into_states() -> None:
@@ -94,7 +100,7 @@ def test_what_goes_into_states() -> None:
 
 
 def test_a_habit_is_the_same_after_json() -> None:
-    habit = Habit(asks=True, last=Seen((1, 2, 3, 4, 5, 6), 7, frozenset({frozenset({0, 2})})), spent=8, credited=9)
+    habit = Habit(asks=True, last=Seen((1, 2, 3, 4, 5, 6), 7, frozenset({frozenset({0, 2})})), spent=8, settled=9)
     assert Habit.from_json(json.loads(json.dumps(habit.to_json()))) == habit
 
 
