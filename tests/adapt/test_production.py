@@ -284,3 +284,20 @@ def test_nobody_looks_at_a_join_whose_gates_cannot_change() -> None:
     joins.may_choose = True
     decider.consider(joins)
     assert joins.looks == 1
+
+
+def test_a_change_of_plan_goes_on_with_the_counts_of_the_same_engine() -> None:
+    joins, decider = Shown(), decider_of(BUSHY.query)
+    joins.work()
+    decider.consider(joins)
+    looked = decider.habit.last.work
+    assert looked == joins.counts
+    joins.work()
+    decider.plan_changed(joins)
+    assert decider.habit.last.work == looked
+    joins.counts = (5, 9, 0, 0, 0, 0)  # another engine
+    decider.plan_changed(joins)
+    assert decider.habit.last.work == joins.counts
+    joins.work()
+    decider.begin_with(joins)  # built anew
+    assert decider.habit.last.work == joins.counts

@@ -167,8 +167,8 @@ def sleepers(siblings: Mapping[Node, Node], idle: Collection[Node]) -> tuple[Nod
 class ProductionDecider:
     """Decides which gates the joins of one bucket have.
 
-    Its owner calls :meth:`consider` whenever the bucket is at rest, and :meth:`begin_with` when somebody has changed
-    its plan.
+    Its owner calls :meth:`consider` whenever the bucket is at rest, :meth:`plan_changed` when somebody has changed its
+    plan, and :meth:`begin_with` when it was built anew.
 
     Attributes:
         habit: what the joins have got used to.
@@ -182,9 +182,18 @@ class ProductionDecider:
         self.habit = Habit()
 
     def begin_with(self, joins: Gated | None) -> None:
-        """The plan is another one, or the windows were filled anew: gates are gone, and counts may have begun anew."""
+        """The windows were filled anew: what that took is not what the plan costs, and there are no gates."""
         if joins is not None:
-            self.habit = replace(self.habit, asks=False, is_new=False, last=Seen(joins.counts, joins.tests))
+            self._forget_gates(Seen(joins.counts, joins.tests))
+
+    def plan_changed(self, joins: Gated | None) -> None:
+        """Gates are gone. Where another engine runs the plan (a new track), its counts have begun anew."""
+        if joins is not None:
+            last, counts = self.habit.last, joins.counts
+            self._forget_gates(Seen(last.work if counts[0] >= last.work[0] else counts, joins.tests))
+
+    def _forget_gates(self, last: Seen) -> None:
+        self.habit = replace(self.habit, asks=False, is_new=False, last=last)
 
     def consider(self, joins: Gated | None) -> bool:
         """Look at the joins, if it is time to; says whether their gates have changed."""
