@@ -178,7 +178,8 @@ class BucketDriver:
             if is_chosen:
                 self.plan = plan = choose_plan(self._graph, statistics, states)
             join.transition(plan, rank(self._graph, statistics))
-        self._begin_production()
+        if self.production is not None:
+            self.production.begin_with(join.gated)
         if is_chosen:
             self._begin_period("chosen for the restored windows")
         if settings is not None:
@@ -208,7 +209,7 @@ class BucketDriver:
         if controller.consider(join):
             self.plan = controller.plan
             self._measured = None  # the streams are not what they were
-            self._begin_production()
+            self._forget_gates()
             self._begin_period(controller.decisions[-1].reason, taken)
         else:
             self._weigh()
@@ -219,10 +220,10 @@ class BucketDriver:
         if self.production is not None and self.join is not None:
             self.production.consider(self.join.gated)
 
-    def _begin_production(self) -> None:
+    def _forget_gates(self) -> None:
         """The programs are others, and have no gates that anybody has chosen."""
         if self.production is not None and self.join is not None:
-            self.production.begin_with(self.join.gated)
+            self.production.plan_changed(self.join.gated)
 
     def command(self, text: str, states: States | None = None, taken: int = 0, *, lasts: bool) -> None:
         """Run under another plan; if that cannot be done, raises why, and leaves everything as it is.
@@ -238,7 +239,7 @@ class BucketDriver:
             self.bucket.transition(plan)
         else:
             self.join.transition(plan, rank(self._graph, known))
-        self._begin_production()
+        self._forget_gates()
         self.plan = plan
         if lasts:
             self._lasting_plan, self._is_held = plan, True

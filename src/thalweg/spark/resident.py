@@ -4,10 +4,10 @@ Durable are the base windows, as a log of *chunks* (:mod:`thalweg.spark.chunks`)
 (:mod:`thalweg.spark.record`). What a batch writes to them is a function of what was committed before and of the batch's
 input. Two attempts at a batch write the same bytes, whichever engines they run on.
 
-Everything else is a cache. The engine's states are one, and so is what it has learned: the plan that it adapted to,
-what the controller knows, the course of its states. These differ from attempt to attempt, so they are not committed.
-They are *notes*, which lie beside the engine's image and go with it. A resident that is lost, or that is ahead of what
-was committed, is built anew from the log, under a plan that suits what its windows hold.
+Everything else is a cache. The engine's states are one, and so is what was learned: the plan that it adapted to, what
+the controller and the decider about gates know, the course of its states. These differ from attempt to attempt, so they
+are not committed. They are *notes*, which lie beside the engine's image and go with it. A resident that is lost, or
+that is ahead of what was committed, is built anew from the log, under a plan that suits what its windows hold.
 """
 
 from __future__ import annotations
