@@ -157,7 +157,8 @@ class BucketDriver:
         self._group, self._query = group, group.whole
         self._measured = None
         plan, states, settings = self.plan, self._policies.states, self._policies.adaptive
-        self._begin_production()
+        if self.production is not None:
+            self.production.begin_with(join.gated)
         if self.controller is not None and settings is not None and not isinstance(plan, DifferencePlan | None):
             known, held = self._known(), self._is_held
             self.controller = Controller(
