@@ -13,7 +13,7 @@ Invariant
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from thalweg.adapt.controller import Controller
@@ -119,7 +119,7 @@ class BucketDriver:
     def _open(self, ranked: Rank) -> AnyBucket:
         return open_bucket(self._group, self.plan, ranked, self._payloads, self._policies, keeps_all=self._keeps_all)
 
-    def serve(self, group: Group, watermark: int | None = None) -> None:
+    def serve(self, group: Group, watermark: int | None = None, anew: Collection[str] = ()) -> None:
         """Go on with other readers of the same join; see :meth:`thalweg.engine.join_bucket.JoinBucket.serve`.
 
         The plan stays. Who adapts it looks anew, since windows are not what they were.
@@ -127,7 +127,7 @@ class BucketDriver:
         join = self.join
         if join is None:
             raise ThalwegError(f"query '{self._query.name}' is no join, and has one reader")
-        join.serve(group, watermark)
+        join.serve(group, watermark, anew)
         self._group, self._query = group, group.whole
         self._measured = None
         plan, states, settings = self.plan, self._policies.states, self._policies.adaptive
