@@ -5,13 +5,17 @@ A failure prints the family as Python, to be kept in ``test_pinned_groups.py``, 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 
-from tests.families import Family
+from tests.families import Family, name
 from tests.properties.families import FamilyProfile, families
 from tests.properties.family_conformity import check
 from tests.properties.settings import randomized
 from tests.properties.strategies import ALL_WINDOWS, RANGES, Profile
+from thalweg.cql import Source, bind
+from thalweg.cql.group import grouped
 
 KEYED = FamilyProfile(Profile(sizes=(2, 2, 3, 3, 4), edges=("key", "key", "composite"), classes=2, static=True))
 MIXED = FamilyProfile(
@@ -86,3 +90,13 @@ def test_entries(family: Family) -> None:
 @given(families(COMING_AND_GOING))
 def test_entries_of_mixtures(family: Family) -> None:
     check(family)
+
+
+@randomized(share=20)
+@given(families(COMING_AND_GOING))
+def test_who_shares_a_join(family: Family) -> None:
+    first = family.cases[0]
+    catalog = {name: Source(table.schema, first.times()[name]) for name, table in first.tables().items()}
+    groups = grouped(bind(family.cql(), catalog))
+    found = [[reader.name for reader in group.readers] for group in groups]
+    assert found == [[name(query) for query in group] for group in replace(family, sharing="auto").groups]
