@@ -129,10 +129,11 @@ class Replay:
         checked.sort(key=lambda entry: entry[0])
         for name in self.answers:
             mine = [change for _, other, change in checked if other == name]
-            if any(one == other for one, other in pairwise(mine)):
-                raise QueryError(f"query '{name}' is to {mine[0]} twice in a row", None, "")
+            for one, other in pairwise(mine):
+                if one == other:
+                    raise QueryError(f"query '{name}' is to {one} twice in a row", None, "")
         if checked and self.group.join.kind == "difference":
-            what = "a set difference is there from the beginning to the end"
+            what = f"query '{checked[0][1]}' is a set difference, which is there from the beginning to the end"
             raise QueryError(what, None, "Leave it out of entries.")
         return checked
 
