@@ -77,9 +77,7 @@ class Family(Spec):
     def moments(self, query: int) -> list[int]:
         """The times of the tuples that come, in total order."""
         case = self.cases[query]
-        moving = [
-            mine for item, mine in zip(case.items, tuples(case), strict=True) if not case.source(item).static
-        ]
+        moving = [mine for item, mine in zip(case.items, tuples(case), strict=True) if not case.source(item).static]
         return sorted(each.time for mine in moving for each in mine)
 
     def named_entries(self) -> Iterator[tuple[int, str, Change]]:

@@ -97,9 +97,7 @@ class Course:
     def __init__(self, family: Family, group: list[int], progress: Progress, first: Sequence[int]) -> None:
         self._family, self._first, self._progress = family, group[0], progress
         self._places = range(len(family.cases[group[0]].items))
-        self._steps = {
-            query: [progress.steps[self._place(query, item)] for item in self._places] for query in group
-        }
+        self._steps = {query: [progress.steps[self._place(query, item)] for item in self._places] for query in group}
         nothing: Seen = [set() for _ in self._places]
         self._there = [Stay(query, 0, nothing, progress.end) for query in first]
         self.stays = list(self._there)

@@ -16,6 +16,7 @@ from thalweg.plan.slices import Span, cheapest_chain, lineages, share, signature
 
 SECOND = 1_000_000
 SCHEMA = pa.schema([("ts", pa.timestamp("us")), ("k", pa.int64()), ("v", pa.int64())])
+JOIN = "SELECT A.v FROM A [RANGE {}], B [RANGE {} SECONDS] WHERE A.k = B.k"
 CATALOG = {name: Source(SCHEMA, "ts") for name in "AB"}
 
 
@@ -24,9 +25,7 @@ def group(*members: tuple[float | None, float, str]) -> Group:
     texts = []
     for n, (a, b, selection) in enumerate(members):
         wide = "UNBOUNDED" if a is None else f"{a} SECONDS"
-        texts.append(
-            f"CREATE QUERY q{n} AS SELECT A.v FROM A [RANGE {wide}], B [RANGE {b} SECONDS] WHERE A.k = B.k {selection}"
-        )
+        texts.append(f"CREATE QUERY q{n} AS {JOIN.format(wide, b)} {selection}")
     (found,) = grouped(bind(";".join(texts), CATALOG))
     return found
 
@@ -55,7 +54,7 @@ class TestSignatures:
 
 
 class TestBits:
-    MEMBERS = [(9 - n, 1, f"AND A.v = {n}") for n in range(6)]
+    MEMBERS = tuple((9 - n, 1, f"AND A.v = {n}") for n in range(6))
 
     def test_each_selection_has_one(self) -> None:
         shared = share(group(*self.MEMBERS))
@@ -94,7 +93,7 @@ class TestBits:
 
 
 class TestChains:
-    MEMBERS = [(1, 4, "AND A.v = 1"), (5, 4, "AND A.v = 2"), (None, 4, "AND A.v = 3"), (2, 4, "AND A.v = 1")]
+    MEMBERS = ((1, 4, "AND A.v = 1"), (5, 4, "AND A.v = 2"), (None, 4, "AND A.v = 3"), (2, 4, "AND A.v = 1"))
 
     def test_for_memory_there_is_a_slice_per_lineage(self) -> None:
         slicing = share(group(*self.MEMBERS), "memory").slicing

@@ -8,7 +8,7 @@ from typing import Any, get_args
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from tests.cases import Case, Item, Out, Range, Rows, Star, Window
+from tests.cases import Case, Item, Range, Rows, Star, Window
 from tests.expressions import Arith, Cmp, Col, Either, Lit, Pred
 from tests.families import Change, Entry, Family, Sharing
 from tests.lifetimes import contradictory
@@ -90,8 +90,7 @@ def _varied(sketch: Sketch, base: Profile, kind: str, number: int, window: Windo
         return replace(window, count=window.count + number if kind == "nested" else pick.one(3, 5, 2, 9, 1))
     if kind == "nested" and isinstance(window, Range) and window.width is not None:
         return Range(window.width + number * sketch.clock.unit)
-    other = a_window(sketch, replace(base, windows=("range", "range", "range", "range", "unbounded", "now")))
-    return other
+    return a_window(sketch, replace(base, windows=("range", "range", "range", "range", "unbounded", "now")))
 
 
 def _a_query(

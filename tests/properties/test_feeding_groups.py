@@ -113,7 +113,9 @@ class Feeding:
 
     def _open(self) -> JoinBucket:
         case, group = self._family.cases[0], self._serving
-        policies = Policies(case.migration, production_of(case), case.memory_limit, sharing=family_sharing(self._family))
+        policies = Policies(
+            case.migration, production_of(case), case.memory_limit, sharing=family_sharing(self._family)
+        )
         plan = some_plan(group.whole, self._planned, self._rng)
         bucket = open_bucket(group, plan, policies=policies, keeps_all=True)
         assert isinstance(bucket, JoinBucket)
@@ -128,7 +130,9 @@ class Feeding:
         self._bucket.offer([a_batch(s, mine) for s, mine in zip(self._streams, places, strict=True)], NEVER)
         yield from self._bucket.advance()
         moments = [s.times for s, static in zip(self._streams, self._static, strict=True) if not static]
-        disorder = rng.choice([0.0, 0.1, 0.5]) * max([1, *(int(times[-1] - times[0]) for times in moments if len(times))])
+        disorder = rng.choice([0.0, 0.1, 0.5]) * max(
+            [1, *(int(times[-1] - times[0]) for times in moments if len(times))]
+        )
         strays: dict[tuple[int, int], float] = {}
         arriving = sorted(
             (int(t) + strays.setdefault((s, int(t)), rng.uniform(0, disorder)), s, i)
