@@ -153,7 +153,7 @@ class BucketDriver:
         join = self.join
         if join is None:
             raise ThalwegError(f"query '{self._query.name}' is no join, and has one reader")
-        join.serve(group, watermark)
+        join.serve(group, watermark, anew)
         self._group, self._query = group, group.whole
         self._measured = None
         plan, states, settings = self.plan, self._policies.states, self._policies.adaptive

@@ -6,7 +6,7 @@ far time has come; the answer does not depend on where the batches are cut.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Protocol
 
 from thalweg.cql.group import Group
@@ -101,8 +101,8 @@ class Bucket(AnyBucket, Protocol):
     def savings(self) -> Savings | None:
         """What feedback saved so far; None if joins give none here."""
 
-    def serve(self, group: Group, watermark: int | None = None) -> None:
-        """Go on with other readers of the same join, from the next row on."""
+    def serve(self, group: Group, watermark: int | None = None, anew: Collection[str] = ()) -> None:
+        """Go on with other readers of the same join, from the next row on; see :meth:`JoinBucket.serve`."""
 
     @property
     def gated(self) -> Gated | None:

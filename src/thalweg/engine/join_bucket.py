@@ -16,7 +16,7 @@ windows hold for the others at that moment, and gets the results that come from 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -52,8 +52,8 @@ _STRETCH = 1 << 14
 class JoinBucket:
     """See :class:`thalweg.engine.bucket.Bucket` for the order of calls.
 
-    ``keeps_all``: whether all columns of its rows are kept. Else those that its first readers read are, and others can
-    only be served if all rows to come are there already, as ``payloads``.
+    ``keeps_all``: whether readers may come that read other columns, or other rows of static relations, so that all are
+    kept. (Columns are there in any case if all rows to come are, as ``payloads``.)
 
     Attributes:
         group: the join, and the readers that are there now.
@@ -61,7 +61,17 @@ class JoinBucket:
 
     """
 
-    __image__: ClassVar = ("_payloads", "_encoders", "_waiting", "_in_order", "_engine", "_ends", "_earlier", "_deaths")
+    __image__: ClassVar = (
+        "_payloads",
+        "_encoders",
+        "_waiting",
+        "_in_order",
+        "_engine",
+        "_ends",
+        "_earlier",
+        "_deaths",
+        "_relations",
+    )
 
     def __init__(
         self,
@@ -85,9 +95,12 @@ class JoinBucket:
         self._earlier = np.zeros(len(Work._fields), np.int64)
         self._earlier_seconds, self._earlier_savings, self._earlier_routings = 0.0, Savings(), 0
         self._deaths = np.empty((0, 3), np.int64)
+        # Whoever comes sees all of a static relation, also what no reader before selected.
+        self._remembers = keeps_all
+        self._relations = [np.zeros((0, 2), np.int64) for _ in whole.streams]
         self._serve(group, plan)
 
-    def _serve(self, group: Group, plan: Plan) -> None:
+    def _serve(self, group: Group, plan: Plan, anew: Collection[str] = ()) -> None:
         """Begin anew with these readers."""
         self.group, whole = group, group.whole
         self._query: Query = whole
@@ -116,7 +129,7 @@ class JoinBucket:
             if not self.shared.is_exact(place)
             for reader in signature.readers
         }
-        known = {end.name: end for end in self._ends}
+        known = {end.name: end for end in self._ends if end.name not in anew}
         self._ends = []
         for place, query in enumerate(group.queries):
             end = known.get(query.name) or ReaderEnd(query, expressions, self._payloads)
@@ -148,7 +161,14 @@ class JoinBucket:
             else:
                 rows = payload.append(batch.table, batch.numbers) if batch.rows is None else batch.rows
                 words.append(encoder.encode(batch.table, batch.times, rows))
+        self._remember(words)
         return words
+
+    def _remember(self, words: Sequence[Int64s]) -> None:
+        """Know the rows of static relations."""
+        for stream, (ref, new) in enumerate(zip(self._query.streams, words, strict=True)):
+            if self._remembers and ref.is_static and len(new):
+                self._relations[stream] = np.concatenate([self._relations[stream], new[:, [T, ROW]]])
 
     @property
     def can_load(self) -> bool:
@@ -160,6 +180,7 @@ class JoinBucket:
             numbers = payload.load([part.table for part in parts])
             encoded = [encoder.encode(part.table, part.times, rows) for part, rows in zip(parts, numbers, strict=True)]
             words.append(np.concatenate([np.zeros((0, encoder.layout.offered), np.int64), *encoded]))
+        self._remember(words)
         self._engine.load(words, watermark)
 
     def advance(self, limit: int | None = None, between: Callable[[], None] | None = None) -> Iterator[Emitted]:
@@ -191,7 +212,8 @@ class JoinBucket:
 
     def rows(self, stream: int) -> Int64s:
         kept = (end.rows(stream) for end in self._ends)
-        return np.concatenate([self._engine.rows(stream), *kept, self._waiting.rows(stream, ROW)])
+        waiting = self._waiting.rows(stream, ROW)
+        return np.concatenate([self._engine.rows(stream), *kept, waiting, self._relations[stream][:, 1]])
 
     def close(self) -> Iterator[Emitted]:
         if self._needs_order:
@@ -207,26 +229,33 @@ class JoinBucket:
         self._rank = rank
         self._engine.transition(plan, rank)
 
-    def serve(self, group: Group, watermark: int | None = None) -> None:
+    def serve(self, group: Group, watermark: int | None = None, anew: Collection[str] = ()) -> None:
         """Go on with other readers of the same join, from the next tuple on.
 
         Tuples that no reader so far could still use, at ``watermark`` (None: the time of the last tuple), are
         forgotten. So what a reader that enters sees of the past does not depend on how windows are divided.
+
+        ``anew``: those that begin without results, although there was a reader of that name before.
         """
         if watermark is None:
             watermark = self._engine.glimpse(0).time
         if group.join != self.group.join:
             raise QueryError(f"query '{group.whole.name}' joins other streams, or by other predicates", None, "")
         coming, horizon = self._engine.unprocessed()
-        held = [self._wanted(stream, watermark) for stream in range(len(coming))]
         waiting = [self._waiting.all(stream) for stream in range(len(coming))]
+        held = [
+            self._arrived(stream, coming[stream], waiting[stream])
+            if ref.is_static and self._remembers
+            else self._wanted(stream, watermark)
+            for stream, ref in enumerate(self._query.streams)
+        ]
         plan = self._engine.plan
         self._deaths = np.concatenate([self._deaths, self._engine.take_deaths()])
         self._earlier += self._engine.work
         self._earlier_seconds += self._engine.seconds
         self._earlier_savings += self._engine.savings
         self._earlier_routings += self._routing.comparisons
-        self._serve(group, plan)
+        self._serve(group, plan, anew)
         self._engine.load([self._encoded(*pair) for pair in enumerate(held)], watermark)
         for stream, words in enumerate(waiting):
             self._waiting.add(stream, self._encoded(stream, words))
@@ -251,6 +280,11 @@ class JoinBucket:
                 )
             wanted |= mine
         return words[wanted]
+
+    def _arrived(self, stream: int, *coming: Int64s) -> Int64s:
+        """The tuples of a static relation, but for those that are still to come."""
+        relation = self._relations[stream]
+        return relation[~np.isin(relation[:, 1], np.concatenate([words[:, ROW] for words in coming]))]
 
     def _encoded(self, stream: int, words: Int64s) -> Int64s:
         """Tuples as these readers have them, made of their rows."""
