@@ -145,7 +145,7 @@ class BucketDriver:
         self._group, self._query = group, group.whole
         self._graph = JoinGraph.of(group.whole)
 
-    def serve(self, group: Group, watermark: int | None = None) -> None:
+    def serve(self, group: Group, watermark: int | None = None, anew: Collection[str] = ()) -> None:
         """Go on with other readers of the same join; see :meth:`thalweg.engine.join_bucket.JoinBucket.serve`.
 
         The plan stays. Who adapts it looks anew, since windows are not what they were.

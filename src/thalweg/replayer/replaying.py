@@ -174,9 +174,9 @@ class Replay:
 
     def _open(self, position: int) -> None:
         """Begin with the queries that are there now."""
-        self._driver = self._latest = driver = BucketDriver(
-            self._serving, self.policies, self._payloads, keeps_all=bool(self.entries)
-        )
+        changes = bool(self.entries)
+        self._driver = driver = BucketDriver(self._serving, self.policies, self._payloads, keeps_all=changes)
+        self._latest = driver
         driver.begin(measured_statistics(self.query, self.arrivals), self.options.plan)
         self._note_plan(position)
         driver.bucket.offer([_batch(a, 0, len(a)) if ref.is_static else None for ref, a in self._pairs()])
