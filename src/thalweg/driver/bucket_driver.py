@@ -14,7 +14,7 @@ Invariant
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from thalweg.adapt.controller import Controller
