@@ -85,7 +85,8 @@ class JoinBucket:
         """Begin anew with these readers."""
         self.group, whole = group, group.whole
         self._query: Query = whole
-        self.shared: Shared = share(group, self._policies.sharing, is_keyed=bool(whole.classes))
+        is_keyed = bool(whole.classes) and not self._policies.nested_loops
+        self.shared: Shared = share(group, self._policies.sharing, is_keyed=is_keyed)
         names = physical_names(whole) | engine_columns(whole)
         for query in group.queries:
             names |= engine_columns(query)
