@@ -16,7 +16,8 @@ Invariant
     name one combination, so exactly one engine finds it.
 
 Cost
-    A tuple is kept and joined once per combination that its part is in. The paper speaks of this waste of memory. What is remembered here comes on top of it, and is not part of :meth:`StreamPartition.sizes`.
+    A tuple is kept and joined once per combination that its part is in. The paper speaks of this waste of memory.
+    What is remembered here comes on top of it, and is not part of :meth:`StreamPartition.sizes`.
 """
 
 from __future__ import annotations
@@ -200,7 +201,7 @@ class StreamPartition:
 
     def _part(self, stream: int, words: Int64s, mask: int) -> Int64s:
         """The tuples of a part as its engines take them, which have one selection: without a mask among their words."""
-        mine = words[self._masks_of(stream, words) == mask]
+        mine: Int64s = words[self._masks_of(stream, words) == mask]
         layout = self._layouts[stream]
         if layout.kept_mask is not None:
             mine = np.delete(mine, layout.kept_mask, axis=1)
