@@ -281,6 +281,11 @@ class JoinBucket:
         return self._engine.sizes()
 
     @property
+    def joiner(self) -> Joiner:
+        """Who joins: for those who measure what is held."""
+        return self._engine
+
+    @property
     def results(self) -> dict[str, int]:
         """How many rows each reader has got."""
         return {end.name: end.results for end in self._ends}

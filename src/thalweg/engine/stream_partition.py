@@ -151,7 +151,7 @@ class StreamPartition:
             self._remember(stream, words)
         newest = max(int(words[-1, T]) for words in stretch if len(words))
         self._time = max(self._time, newest if horizon is None else horizon)
-        return in_time_order(np.concatenate(found)) if found else np.zeros((0, 2), np.int64)
+        return _united(found)
 
     def _marked(self, block: Int64s, masks: Masks) -> Int64s:
         """Results with the selections that they pass."""
@@ -290,3 +290,12 @@ class StreamPartition:
     @property
     def savings(self) -> Savings:
         return sum((engine.savings for engine in self._engines.values()), Savings())
+
+
+def _united(blocks: Sequence[Int64s]) -> Int64s:
+    """Blocks of results in time order. Columns lie one behind the other, as engines have them."""
+    if not blocks:
+        return np.zeros((0, 2), np.int64)
+    columns = np.concatenate([block.T for block in blocks], axis=1)
+    ordered: Int64s = np.take(columns, np.argsort(columns[0], kind="stable"), axis=1).T
+    return ordered

@@ -46,7 +46,7 @@ class TwoQueries:
 
 @dataclass(frozen=True, slots=True)
 class SharedCost:
-    """What a way to share costs.
+    """What a way to share costs. All but the first are comparisons per second.
 
     Attributes:
         tuples: held in the states of joins.
@@ -57,7 +57,6 @@ class SharedCost:
         selecting: of results by the selection.
         uniting: the results of several joins.
 
-    All but the first are per second.
     """
 
     tuples: float
