@@ -1,107 +1,98 @@
-"""Results told to their readers, against a loop over all readers and results."""
+"""Whose a result is, decided for whole blocks, against a look at every reader."""
 
 from __future__ import annotations
 
-import random
+from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from thalweg.cql import Source, bind
-from thalweg.cql.group import Group, grouped
-from thalweg.cql.query import RangeWindow, Reader, RowsWindow, View
+from thalweg.cql.group import Group
+from thalweg.cql.query import RangeWindow, Reader
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.readers import Routing
-from thalweg.engine.time_bounds import FOREVER, NEVER
-from thalweg.options import Sharing
-from thalweg.plan.slices import Shared, share
+from thalweg.engine.time_bounds import FOREVER
+from thalweg.plan.slices import limits, share
 
-SCHEMA = pa.schema([("ts", pa.int64()), ("k", pa.int64()), ("v", pa.int64())])
-CATALOG = {"A": Source(SCHEMA, "ts"), "B": Source(SCHEMA, "ts"), "C": Source(SCHEMA, None)}
-STREAMS = 3
-
-
-def a_group(rng: random.Random, *, counts: bool) -> Group:
-    """Readers with few different windows and selections; with ``counts``, stream B has windows that count rows."""
-    texts = []
-    for n in range(rng.randint(2, 12)):
-        a = rng.choice(["UNBOUNDED", *(f"{width} MICROSECONDS" for width in (1, 3, 5, 8))])
-        b = f"ROWS {rng.randint(1, 6)}" if counts else f"RANGE {rng.randint(1, 6)} MICROSECONDS"
-        selections = [f"AND {alias}.v = {rng.randint(0, 1)}" for alias in "AB" if rng.random() < 0.5]
-        kind = "SELECT" if counts else rng.choice(["SELECT", "SELECT DSTREAM"])
-        texts.append(
-            f"CREATE QUERY q{n} AS {kind} A.v FROM A [RANGE {a}], B [{b}], C "
-            f"WHERE A.k = B.k AND B.k = C.k {' '.join(selections)}"
-        )
-    (group,) = grouped(bind(";".join(texts), CATALOG))
-    return group
+SCHEMA = pa.schema({"ts": pa.int64(), "k": pa.int64(), "v": pa.int64()})
+TEXT = """
+CREATE QUERY q0 AS SELECT a.ts FROM a, b WHERE a.k = b.k WINDOW RANGE 1 SECOND;
+CREATE QUERY q1 AS SELECT a.ts FROM a, b WHERE a.k = b.k AND a.v > 1 WINDOW RANGE 1 SECOND;
+CREATE QUERY q2 AS SELECT a.ts FROM a, b WHERE a.k = b.k AND b.v > 2 WINDOW RANGE 1 SECOND
+"""
+QUERIES = bind(TEXT, {name: Source(SCHEMA, "ts") for name in "ab"})
 
 
-def a_block(rng: random.Random, shared: Shared, *, counts: bool) -> Int64s:
-    """Results: time, expiry, rows, mask, ages. That of a static relation is that of the world."""
-    size, bits = rng.randint(0, 60), shared.slicing.selections
-    time = np.array([rng.randint(0, 50) for _ in range(size)], np.int64)
-    a = [rng.randint(0, 9) for _ in range(size)]
-    b = [rng.randint(0, 7) for _ in range(size)]
-    if not counts:  # some component is the newest
-        b = [rng.randint(0, 7) if age == 0 else 0 for age in a]
-    columns = [time, np.full(size, FOREVER), *(np.arange(size) + 100 * s for s in range(STREAMS))]
-    columns += [[rng.randrange(1, 1 << bits) for _ in range(size)], a, b, time - NEVER]
-    return np.column_stack([np.asarray(column, np.int64) for column in columns]).reshape(size, 3 + 2 * STREAMS)
+def group(count: int, *, common: bool, seed: int = 3) -> Group:
+    """So many readers with windows of their own, which select in three ways; two of them have the same."""
+    rng = np.random.default_rng(seed)
+    readers = []
+    for i in range(count):
+        reader = QUERIES[i % 3].reader
+        widths: list[int | None] = rng.integers(1, 1000, 2).tolist()
+        if common:
+            widths[1] = widths[0]
+        if i == 4 and not common:
+            widths[0] = None
+        views = [
+            replace(view, window=RangeWindow(width), retention_us=width)
+            for view, width in zip(reader.views, widths, strict=True)
+        ]
+        readers.append(replace(reader, name=f"r{i}", views=tuple(views)))
+    readers.append(replace(readers[0], name="again"))
+    return Group(QUERIES[0].join, tuple(readers))
 
 
-def width(view: View, *, lasting: bool) -> int | None:
-    """The age at which a component has left."""
-    if isinstance(view.window, RowsWindow):
-        return view.window.rows
-    assert isinstance(view.window, RangeWindow)
-    return view.window.width_us if lasting else view.retention_us
+def results(bits: int, count: int = 700) -> Int64s:
+    """Time, expiry, rows, mask and ages, a row for each result; columns lie one behind the other, as in an engine."""
+    rng = np.random.default_rng(9)
+    ages = rng.integers(0, 1000, (2, count))
+    ages[rng.integers(0, 2, count), np.arange(count)] = 0  # that of the newest component
+    block = np.stack([np.arange(count), *rng.integers(0, 9, (3, count)), rng.integers(1, 1 << bits, count), *ages])
+    return block.T
 
 
-def naive(reader: Reader, bit: int, block: Int64s) -> list[tuple[int, ...]]:
-    """The results of one reader, with the time at which each leaves if it asks for that."""
-    widths = [width(view, lasting=reader.is_lasting) for view in reader.views]
-    found = []
-    for row in block.tolist():
-        time, expiry, rows, mask, ages = row[0], row[1], row[2:5], row[5], row[6:]
-        if not mask >> bit & 1 or any(w is not None and age >= w for w, age in zip(widths, ages, strict=True)):
-            continue
-        if reader.is_lasting:
-            ends = [time - age + w for w, age in zip(widths, ages, strict=True) if w is not None]
-            expiry = min(ends, default=FOREVER)
-        found.append((time, expiry, *rows))
-    return sorted(found)
-
-
-@pytest.mark.parametrize("sharing", ["auto", "memory", "pull_up"])
-@pytest.mark.parametrize("counts", [False, True])
-@pytest.mark.parametrize("seed", range(20))
-def test_each_reader_gets_what_it_would_pick(
-    monkeypatch: pytest.MonkeyPatch, seed: int, counts: bool, sharing: Sharing
+@pytest.mark.parametrize(
+    ("readers", "common", "sharing"), list(product((3, 20, 120, 900), (True, False), ("auto", "pull_up")))
+)
+def test_results_belong_to_whose_selections_they_pass_and_in_whose_windows_they_are(
+    readers: int, common: bool, sharing: str
 ) -> None:
-    rng = random.Random(seed)
-    monkeypatch.setattr("thalweg.plan.slices.MOST_SELECTIONS", rng.choice([1, 3, 62]))
-    group = a_group(rng, counts=counts)
-    shared = share(group, sharing)
-    block = a_block(rng, shared, counts=counts)
-    bits = {reader: bit for each, bit in zip(shared.signatures, shared.bits, strict=True) for reader in each.readers}
-    got: dict[int, list[tuple[int, ...]]] = {place: [] for place in bits}
-    for place, part in Routing(group, shared).route(block):
-        assert not got[place]  # once for a block
-        got[place] = sorted(map(tuple, part[:, : 2 + STREAMS].tolist()))
-    if not shared.slicing.is_aged:
-        assert all(len(part) == len(block) for part in got.values())
-        return
-    assert got == {place: naive(reader, bits[place], block) for place, reader in enumerate(group.readers)}
+    all_readers = group(readers, common=common)
+    shared = share(all_readers, sharing)  # type: ignore[arg-type]
+    assert len(shared.signatures) == 3
+    block = results(shared.slicing.selections)
+    routing = Routing(all_readers, shared)
+    found: dict[int, Int64s] = {}
+    for part in routing.route(block):
+        assert part.count
+        mine = part.results()
+        lasting = part.lasting(mine, routing.ranged)
+        assert (lasting[:, [0, 2, 3]] == mine[:, [0, 2, 3]]).all()
+        for place in part.readers:
+            assert place not in found
+            found[place] = lasting
+    bits = {place: bit for s, bit in zip(shared.signatures, shared.bits, strict=True) for place in s.readers}
+    for place, reader in enumerate(all_readers.readers):
+        expected = expected_of(reader, block, bits[place])
+        assert found.get(place, np.zeros((0, 4), np.int64)).tolist() == expected.tolist(), reader.name
+    assert sum(map(len, found.values())) > 400
+    assert routing.comparisons > 0
 
 
-def test_readers_that_differ_in_nothing_get_the_same_block() -> None:
-    text = "SELECT A.v FROM A [RANGE 5 MICROSECONDS], B [RANGE 5 MICROSECONDS] WHERE A.k = B.k"
-    (group,) = grouped(bind(f"CREATE QUERY x AS {text}; CREATE QUERY y AS {text}", CATALOG))
-    routing = Routing(group, share(group))
-    block = np.zeros((3, 4), np.int64)
-    parts = list(routing.route(block))
-    assert [place for place, _ in parts] == [0, 1]
-    assert all(part is block for _, part in parts)
-    assert routing.comparisons == 0
+def expected_of(reader: Reader, block: Int64s, bit: int) -> Int64s:
+    """Row by row, in order."""
+    rows = []
+    for time, _, a, b, mask, *ages in block.tolist():
+        left = [FOREVER if span is None else span - age for span, age in zip(limits(reader), ages, strict=True)]
+        if (mask >> bit) & 1 and min(left) > 0:
+            rows.append([time, time + min(left), a, b])
+    return np.array(rows, np.int64).reshape(-1, 4)
+
+
+def test_a_block_without_results_is_nobodys() -> None:
+    all_readers = group(3, common=True)
+    assert not list(Routing(all_readers, share(all_readers)).route(np.zeros((0, 7), np.int64)))

@@ -48,6 +48,7 @@ The plan changes:
 
 - :mod:`~thalweg.engine.migration`: the policies by which a join gets from one plan to the next.
 - :mod:`~thalweg.engine.parallel_track`: the one that runs both plans for a while.
+- :mod:`~thalweg.engine.stream_partition`: a join for each part of the streams, with ``sharing="push_down"``.
 
 A result goes out:
 

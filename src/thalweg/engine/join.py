@@ -207,6 +207,14 @@ class JoinEngine:
         self.limit.keep()
         self._detect_completion()
 
+    def pass_time(self, time: int) -> None:
+        """No tuple before this time is to come, though none has come yet that says so: windows drop what is over.
+
+        It is for times between two offers.
+        """
+        self.machine.begin_at(max(time, self.watermark))
+        self.windows.purge()
+
     def _make_room(self, stop: int, store: int) -> None:
         """What the machine stopped for: a window, a state, a directory or a table of feedback is full."""
         if stop == k.WINDOW_FULL:

@@ -34,7 +34,7 @@ from thalweg.engine.kernels.tables import ROW, T
 from thalweg.engine.migration import Joiner, open_joiner
 from thalweg.engine.observations import Counts, Glimpse, StoreSize, Work
 from thalweg.engine.payload import Payload, Rows
-from thalweg.engine.readers import Emitted, ReaderEnd, Routing
+from thalweg.engine.readers import Emitted, Part, ReaderEnd, Routing
 from thalweg.engine.results import Verdict, engine_columns, needs_times, payload_columns, true_keys
 from thalweg.engine.savings import Savings
 from thalweg.engine.time_bounds import FOREVER
@@ -104,7 +104,8 @@ class JoinBucket:
         """Begin anew with these readers."""
         self.group, whole = group, group.whole
         self._query: Query = whole
-        self.shared: Shared = share(group, self._policies.sharing, is_keyed=bool(whole.classes))
+        is_keyed = bool(whole.classes) and not self._policies.nested_loops
+        self.shared: Shared = share(group, self._policies.sharing, is_keyed=is_keyed)
         names = physical_names(whole) | engine_columns(whole)
         for query in group.queries:
             names |= engine_columns(query)
@@ -136,6 +137,7 @@ class JoinBucket:
             end.asks_again = place in asks_again
             self._ends.append(end)
         self._routing = Routing(group, self.shared)
+        self._lasting = {place for place, reader in enumerate(group.readers) if reader.is_lasting}
         self.image = ImageTag(whole, self._policies)
 
     # -- Rows ---------------------------------------------------------------------------
@@ -184,13 +186,24 @@ class JoinBucket:
         self._engine.load(words, watermark)
 
     def advance(self, limit: int | None = None, between: Callable[[], None] | None = None) -> Iterator[Emitted]:
+        for part in self.find(limit, between):
+            results = part.results()
+            for place in part.readers:
+                is_lasting = place in self._lasting and self.shared.slicing.is_aged
+                mine = part.lasting(results, self._routing.ranged) if is_lasting else results
+                yield from self._ends[place].add(mine)
+
+    def find(self, limit: int | None = None, between: Callable[[], None] | None = None) -> Iterator[Part]:
+        """Process up to so many of the offered tuples; yields whose the results are, each part before the next one.
+
+        That is :meth:`advance` without what becomes of results at their readers.
+        """
         blocks = self._engine.advance(limit) if between is None else self._advance_in_stretches(limit, between)
         if not self._in_order:
             copies = [block.copy() for block in blocks]
             blocks = iter([in_time_order(np.concatenate(copies))] if copies else [])
         for block in blocks:
-            for place, part in self._routing.route(self._verdict.keep(self._payloads, block)):
-                yield from self._ends[place].add(part)
+            yield from self._routing.route(self._verdict.keep(self._payloads, block))
 
     def _advance_in_stretches(self, limit: int | None, between: Callable[[], None]) -> Iterator[Int64s]:
         left = sys.maxsize if limit is None else limit
@@ -306,6 +319,11 @@ class JoinBucket:
 
     def sizes(self) -> list[StoreSize]:
         return self._engine.sizes()
+
+    @property
+    def joiner(self) -> Joiner:
+        """Who joins: for those who measure what is held."""
+        return self._engine
 
     @property
     def results(self) -> dict[str, int]:

@@ -165,7 +165,7 @@ def share(
     ends = []
     for stream in streams:
         spans = lineages(reach[stream])
-        if strategy == "pull_up" or len(spans) == 1:
+        if strategy in ("pull_up", "push_down") or len(spans) == 1:
             chosen: tuple[Span, ...] = spans[-1:]
         elif strategy == "memory":
             chosen = spans
