@@ -9,6 +9,7 @@ import pytest
 from tests.adapt.workloads import STAR, steady_star
 from tests.deciding import decide_often
 from thalweg.cql import Source, bind
+from thalweg.cql.group import Group
 from thalweg.driver.batches import run_batch, take_again
 from thalweg.driver.bucket_driver import BucketDriver
 from thalweg.driver.measures import Measures
@@ -36,7 +37,7 @@ def rows(first: int, end: int) -> dict[int, Batch]:
 
 
 def opened(policies: Policies) -> BucketDriver:
-    driver = BucketDriver(QUERY, policies)
+    driver = BucketDriver(Group.of(QUERY), policies)
     driver.begin(first_statistics(QUERY, rows(0, HALF)), "((h a) b) c")
     return driver
 
@@ -52,7 +53,7 @@ def test_gates_change_in_the_midst_of_a_batch(monkeypatch: pytest.MonkeyPatch) -
     for production in ("push", "auto"):
         driver = opened(Policies(production="auto" if production == "auto" else "push", states="all"))
         answers, decisions = run_batch(driver, QUERY, rows(0, 2 * HALF), FOREVER, phases())
-        found.append(sum(table.num_rows for table in answers))
+        found.append(sum(table.num_rows for _, table in answers))
         assert decisions == []
         assert (driver.savings is not None and driver.savings.unprobed > 0) is (production == "auto")
     assert found[0] == found[1] > 0
