@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-Purpose = Literal["promise", "gates"]
+Purpose = Literal["promise", "gates", "chain"]
 """What is saved for alone: see :data:`thalweg.adapt.prices.Watching`."""
 
 

@@ -29,6 +29,7 @@ from thalweg.engine.encoding import encoders
 from thalweg.engine.expressions import Expressions, physical_names
 from thalweg.engine.gates import Gated
 from thalweg.engine.image import ImageTag
+from thalweg.engine.join import JoinEngine
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.kernels.tables import ROW, T
 from thalweg.engine.migration import Joiner, open_joiner
@@ -41,10 +42,13 @@ from thalweg.engine.time_bounds import FOREVER
 from thalweg.errors import PlanError, QueryError
 from thalweg.plan.difference import AnyPlan, DifferencePlan
 from thalweg.plan.program import Rank
-from thalweg.plan.slices import Shared, share
+from thalweg.plan.slices import Shared, chain_cost, lineages, share
 from thalweg.plan.tree import Plan
 from thalweg.policies import DEFAULT_POLICIES, Policies
 
+LineageShares = tuple[tuple[float, ...], ...]
+_SAMPLE = 1 << 9
+"""Tuples of each slice that are looked at for their lineage."""
 _STRETCH = 1 << 14
 """Rows of a batch after which the plan may change: enough to tell that another one is better, few enough to be soon."""
 
@@ -53,11 +57,13 @@ class JoinBucket:
     """See :class:`thalweg.engine.bucket.Bucket` for the order of calls.
 
     ``keeps_all``: whether readers may come that read other columns, or other rows of static relations, so that all are
-    kept. (Columns are there in any case if all rows to come are, as ``payloads``.)
+    kept. (Columns are there in any case if all rows to come are, as ``payloads``.) ``shares``: see the attribute.
 
     Attributes:
         group: the join, and the readers that are there now.
         shared: how these share the windows.
+        shares: for each stream, which share of its tuples has each lineage, as the chain of slices was built for;
+            None: nothing is known.
 
     """
 
@@ -82,8 +88,11 @@ class JoinBucket:
         policies: Policies = DEFAULT_POLICIES,
         *,
         keeps_all: bool = False,
+        shares: LineageShares | None = None,
     ) -> None:
         whole = group.whole
+        self.shares = shares
+        self._can_encode_anew = keeps_all or payloads is not None
         columns = [ref.schema.names for ref in whole.streams] if keeps_all else payload_columns(whole)
         self._payloads: Sequence[Rows] = payloads or [
             Payload(ref.schema, mine) for ref, mine in zip(whole.streams, columns, strict=True)
@@ -105,7 +114,8 @@ class JoinBucket:
         self.group, whole = group, group.whole
         self._query: Query = whole
         is_keyed = bool(whole.classes) and not self._policies.nested_loops
-        self.shared: Shared = share(group, self._policies.sharing, is_keyed=is_keyed)
+        self._is_keyed = is_keyed
+        self.shared: Shared = share(group, self._policies.sharing, self.shares, is_keyed=is_keyed)
         names = physical_names(whole) | engine_columns(whole)
         for query in group.queries:
             names |= engine_columns(query)
@@ -138,7 +148,8 @@ class JoinBucket:
             self._ends.append(end)
         self._routing = Routing(group, self.shared)
         self._lasting = {place for place, reader in enumerate(group.readers) if reader.is_lasting}
-        self.image = ImageTag(whole, self._policies)
+        names_and_ends = [reader.name for reader in group.readers], self.shared.slicing.ends
+        self.image = ImageTag(whole, self._policies, names_and_ends)
 
     # -- Rows ---------------------------------------------------------------------------
 
@@ -268,11 +279,51 @@ class JoinBucket:
         self._earlier_seconds += self._engine.seconds
         self._earlier_savings += self._engine.savings
         self._earlier_routings += self._routing.comparisons
+        if group.readers != self.group.readers:
+            self.shares = None  # of lineages that are no more
         self._serve(group, plan, anew)
         self._engine.load([self._encoded(*pair) for pair in enumerate(held)], watermark)
         for stream, words in enumerate(waiting):
             self._waiting.add(stream, self._encoded(stream, words))
         self._engine.offer([self._encoded(*pair) for pair in enumerate(coming)], horizon)
+
+    # -- The chain of slices ------------------------------------------------------------
+
+    @property
+    def may_choose_chain(self) -> bool:
+        """Whether another chain of slices may be chosen: the user leaves that open, and there is a choice."""
+        is_open = self._policies.sharing == "auto" and self._can_encode_anew and isinstance(self._engine, JoinEngine)
+        return is_open and any(len(set(each)) > 1 for each in self.shared.slicing.reach)
+
+    def lineage_shares(self) -> LineageShares:
+        """For each stream, which share of its tuples has each lineage: from a sample of the windows."""
+        shares = []
+        for stream, reach in enumerate(self.shared.slicing.reach):
+            spans = lineages(reach)
+            found = np.zeros(len(spans))
+            if isinstance(self._engine, JoinEngine):
+                masks, weights = self._engine.lineage_masks(stream, _SAMPLE)
+                places = np.zeros(len(masks), np.int64)
+                for place, span in enumerate(spans):
+                    bits = sum(1 << bit for bit, each in enumerate(reach) if each == span)
+                    places[masks & bits != 0] = place
+                found += np.bincount(places, weights, len(spans))
+            shares.append(tuple((found / found.sum()).tolist() if found.sum() else [1 / len(spans)] * len(spans)))
+        return tuple(shares)
+
+    def chain_gain(self, shares: LineageShares) -> float:
+        """The share of what probes cost that the best chain for such lineages would save."""
+        best = share(self.group, "auto", shares, is_keyed=self._is_keyed).slicing
+        costs = []
+        for slicing in (self.shared.slicing, best):
+            pairs = zip(slicing.ends, slicing.reach, shares, strict=True)
+            costs.append(sum(chain_cost(e, lineages(r), s, is_keyed=self._is_keyed) for e, r, s in pairs))
+        return 1 - costs[1] / costs[0]
+
+    def choose_chain(self, shares: LineageShares) -> None:
+        """Split and merge slices (State-Slice 5.3), so that they suit such lineages."""
+        self.shares = shares
+        self.serve(self.group)
 
     def _wanted(self, stream: int, watermark: int) -> Int64s:
         """The tuples of a window that some reader could still use. What counts rows needs all to count by."""

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from sqlglot import exp
 
@@ -148,8 +149,7 @@ def share(
     Args:
         group: the join and its readers.
         strategy: how the chain of slices is built; see :class:`thalweg.Options`.
-        held: for each stream, which share of its tuples has the lineage of each of :func:`lineages`; None: each has as
-            many.
+        held: for each stream, which share of its new tuples has each of its :func:`lineages`; None: each has as many.
         is_keyed: whether probes look partners up by a key; else they compare with all.
         costs: of looks and candidates.
 
@@ -198,23 +198,45 @@ def cheapest_chain(
     >>> cheapest_chain([59_000_000, 60_000_000], [0.5, 0.5], is_keyed=True)
     (60000000,)
     """
-    whole = sum(part * _length(span) for part, span in zip(shares, spans, strict=True))
-    look = costs.probe_again if is_keyed else costs.probe / _SCANNED
-    compare = costs.candidate if is_keyed else costs.scan * _SCANNED
-
-    def edge(start: int, end: int) -> float:
-        longer = sum(shares[i] * (_length(spans[end - 1]) - _length(spans[i])) for i in range(start, end))
-        return look + compare * longer / max(whole, 1e-9)
-
     best, before = [0.0], [0]
     for end in range(1, len(spans) + 1):
-        cost, start = min((best[start] + edge(start, end), start) for start in range(end))
+        ways = ((best[start] + _edge(start, end, spans, shares, is_keyed, costs), start) for start in range(end))
+        cost, start = min(ways)
         best.append(cost)
         before.append(start)
     ends = [len(spans)]
     while ends[-1]:
         ends.append(before[ends[-1]])
     return tuple(spans[end - 1] for end in reversed(ends[:-1]))
+
+
+def chain_cost(
+    ends: Sequence[Span],
+    spans: Sequence[Span],
+    shares: Sequence[float],
+    *,
+    is_keyed: bool,
+    costs: Costs = DEFAULT_COSTS,
+) -> float:
+    """What a probe costs that goes through these slices, if tuples have these lineages.
+
+    >>> spans, shares = [1_000_000, 60_000_000], [0.5, 0.5]
+    >>> merged, apart = (chain_cost(ends, spans, shares, is_keyed=False) for ends in (spans[1:], spans))
+    >>> merged > apart
+    True
+    """
+    places = [0, *(spans.index(end) + 1 for end in ends)]
+    looks = sum(_edge(*pair, spans, shares, is_keyed, costs) for pair in pairwise(places))
+    return looks + (costs.candidate if is_keyed else costs.scan * _SCANNED)
+
+
+def _edge(start: int, end: int, spans: Sequence[Span], shares: Sequence[float], is_keyed: bool, costs: Costs) -> float:
+    """What a merged slice costs a probe: a look, and the candidates that are there longer than they are of use."""
+    whole = sum(part * _length(span) for part, span in zip(shares, spans, strict=True))
+    longer = sum(shares[i] * (_length(spans[end - 1]) - _length(spans[i])) for i in range(start, end))
+    look = costs.probe_again if is_keyed else costs.probe / _SCANNED
+    compare = costs.candidate if is_keyed else costs.scan * _SCANNED
+    return look + compare * longer / max(whole, 1e-9)
 
 
 _FOREVER = 2.0**62

@@ -109,9 +109,12 @@ class Resident:
         if resident._record.recall(record, driver).rewrites:
             return None
         driver.readers_are(resident._group(resident._record.registered))
-        driver.reopen(None if kept is None else kept.bucket)
         notes = _read_notes(directory)
-        if notes is None or not read_image(directory, resident.bucket, resident._stamp):
+        if notes is None:
+            return None
+        driver.recall_shares(notes)
+        driver.reopen(kept.bucket if kept is not None and driver.suits(kept.bucket) else None)
+        if not read_image(directory, resident.bucket, resident._stamp):
             return None
         driver.recall_notes(notes)
         resident._follow()
