@@ -185,6 +185,32 @@ class TestEntries:
         # At position 4 (a2, second 4) the last tuple was b1, at second 3: tuples from second 2 on are of use to it.
         assert sorted(found["long"]) == [(1, 2), (1, 3), (2, 1), (2, 2), (2, 3), (3, 1), (3, 2), (3, 3)]
 
+    @pytest.mark.parametrize("width", [5, 4])
+    def test_what_is_of_use_to_nobody_is_gone_though_it_lies_there(self, width: int) -> None:
+        # a0 is in its ring until a1 comes. At position 3, its window is over: the last tuple is of second 5.
+        streams = {"a": stream([0, 1, 10]), "b": stream([5, 11])}
+        short = self.SHORT.replace("2 SECONDS", f"{width} SECONDS")
+        found = answers(named(short=short, long=self.LONG), streams, entries=[(3, "long", "enter")])
+        older = [(1, 1)] if width == 5 else []
+        assert sorted(found["long"]) == sorted([*older, (2, 0), (2, 1)])
+
+    def test_what_is_of_use_to_nobody_is_gone_though_its_slice_stays(self) -> None:
+        # With selections pulled up, all tuples stay for 100 seconds; a0 was of use to nobody after 2.
+        table = pa.table({"ts": [0, 5 * SECOND, 6 * SECOND], "k": [1, 1, 1], "v": [0, 1, 2]})
+        narrow = self.LONG.replace("WINDOW", "AND a.v = 1 WINDOW")
+        text = named(short=self.SHORT, narrow=narrow, long=self.LONG)
+        for sharing in SHARINGS[:3] + SHARINGS[4:]:
+            options = {"sharing": sharing}
+            found = answers(text, {"a": table, "b": stream([6])}, entries=[(2, "long", "enter")], options=options)
+            assert sorted(found["long"]) == [(1, 0), (2, 0)]
+
+    def test_a_query_that_masks_do_not_tell_apart_holds_what_it_selects(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("thalweg.plan.slices.MOST_SELECTIONS", 1)
+        some = "SELECT a.v AS x, b.v AS y FROM a, b WHERE a.k = b.k AND a.v {} WINDOW RANGE 100 SECONDS"
+        text = named(first=some.format("= 0"), second=some.format("= 1"), long=self.LONG)
+        found = answers(text, entries=[(5, "long", "enter")])
+        assert sorted(found["long"]) == [(0, 2), (0, 3), (1, 2), (1, 3), (3, 0), (3, 1), (3, 2), (3, 3)]
+
     def test_alone_it_sees_nothing_older(self) -> None:
         found = thalweg.replay(
             self.LONG.replace("SELECT", "CREATE QUERY q AS SELECT"), STREAMS, entries=[(5, "q", "enter")]
