@@ -58,8 +58,17 @@ def answers(family: Family) -> list[pa.Table]:
 
 @contextmanager
 def few_selections(family: Family) -> Iterator[None]:
-    """Let masks tell apart only as many selections as the family says."""
+    """Let masks tell apart only as many selections as the family says, and chains change if it is eager."""
     with pytest.MonkeyPatch.context() as patch:
         if family.most_selections is not None:
             patch.setattr("thalweg.plan.slices.MOST_SELECTIONS", family.most_selections)
+        if family.cases[0].eager:
+            restless_chains(patch)
         yield
+
+
+def restless_chains(patch: pytest.MonkeyPatch) -> None:
+    """Let slices be split and merged all the time, whether that pays or not."""
+    patch.setattr("thalweg.adapt.chains.PERIOD", 1)
+    patch.setattr("thalweg.adapt.chains._LEAST", -1.0)
+    patch.setattr("thalweg.adapt.chains.chain_price", lambda _: -1e18)
