@@ -4,8 +4,8 @@ Read in this order: :mod:`~thalweg.experiments.slices.workloads` (streams and qu
 :mod:`~thalweg.experiments.slices.sizes` (which, and how long), :mod:`~thalweg.experiments.slices.driving` (strategies,
 clocks, looks into the windows), then the parts: :mod:`~thalweg.experiments.slices.formulas` (figure 11),
 :mod:`~thalweg.experiments.slices.strategies` (figures 17 and 18), :mod:`~thalweg.experiments.slices.chains` (figure
-19), :mod:`~thalweg.experiments.slices.many` and :mod:`~thalweg.experiments.slices.coming`, which the paper does not
-have.
+19), :mod:`~thalweg.experiments.slices.many`, :mod:`~thalweg.experiments.slices.coming` and
+:mod:`~thalweg.experiments.slices.on_spark`, which the paper does not have.
 :mod:`~thalweg.experiments.slices.plots` draws what was measured.
 """
 
@@ -23,7 +23,7 @@ from thalweg.experiments.slices.chains import compare_chains
 from thalweg.experiments.slices.coming import enter_and_leave
 from thalweg.experiments.slices.formulas import compare_with_equations
 from thalweg.experiments.slices.many import serve_many
-from thalweg.experiments.slices.sizes import SIZES, Sizes
+from thalweg.experiments.slices.sizes import SIZES, OnSpark, Sizes
 from thalweg.experiments.slices.strategies import compare_strategies
 
 
@@ -40,7 +40,7 @@ def plot(document: Document, directory: Path) -> list[Path]:
 
 
 def measure(scale: Scale, sizes: Sizes, report: Report, keep: Keep = lambda _: None) -> Document:
-    """Measure all parts in the given sizes. A part on Spark belongs at the end of the list."""
+    """Measure all parts in the given sizes."""
     report("loading the kernels")
     ready_kernels()
     document = Document(bench="slices", scale=scale, machine=machine.describe(), rows=[], claims=[])
@@ -50,6 +50,7 @@ def measure(scale: Scale, sizes: Sizes, report: Report, keep: Keep = lambda _: N
         ("figure 19", partial(compare_chains, sizes.chains, report)),
         ("many queries", partial(serve_many, sizes.many, report)),
         ("entering and leaving", partial(enter_and_leave, sizes.many, report)),
+        ("on Spark", partial(_serve_on_spark, sizes.on_spark, report)),
     ]
     for name, part in parts:
         started = time.perf_counter()
@@ -61,3 +62,10 @@ def measure(scale: Scale, sizes: Sizes, report: Report, keep: Keep = lambda _: N
         document["claims"] += wanted
         keep(document)
     return document
+
+
+def _serve_on_spark(sizes: OnSpark, report: Report) -> tuple[list[Row], list[Claim]]:
+    """Spark is loaded when it is used."""
+    from thalweg.experiments.slices.on_spark import serve_on_spark
+
+    return serve_on_spark(sizes, report)
