@@ -31,7 +31,7 @@ from thalweg.plan.difference import format_any
 from thalweg.plan.statistics import Statistics
 from thalweg.plan.tree import Node, format_node
 from thalweg.policies import Policies
-from thalweg.replayer.arrivals import Arrivals, arrivals, measured_statistics, slices
+from thalweg.replayer.arrivals import Arrivals, arrivals, cut, measured_statistics
 from thalweg.replayer.summary import PlanUse, ReplayResult, StateSize, Summary
 
 Transitions = Sequence[tuple[int, str]]
@@ -234,7 +234,7 @@ class Replay:
         ]
         events.sort(key=lambda event: event[0])
         done = 0
-        for coming, watermark in slices(list(self.moving.values()), self.options.batch_size):
+        for coming, watermark in cut(list(self.moving.values()), self.options.batch_size):
             cuts: Sequence[tuple[int, int]] = coming
             self._offer(cuts)
             end = done + sum(b - a for a, b in cuts)
