@@ -201,7 +201,8 @@ def _owner(groups: Sequence[Group], entry: Entry) -> int:
         if isinstance(entry[1], str) and entry[1].lower() in known:
             return place
     known_names = ", ".join(reader.name for group in groups for reader in group.readers)
-    raise QueryError(f"entries name the query {entry[1]!r}, and the text has none", None, f"It has {known_names}.")
+    what = f"query {entry[1]!r} is to {entry[2]}, and is none of those that are replayed"
+    raise QueryError(what, None, f"These are {known_names}.")
 
 
 def open_tables(

@@ -127,9 +127,11 @@ class Replay:
             checked.append((position, names[name.lower()], change))
         checked.sort(key=lambda entry: entry[0])
         for name in self.answers:
-            mine = [change for _, other, change in checked if other == name]
-            if any(one == other for one, other in pairwise(mine)):
-                raise QueryError(f"query '{name}' is to {mine[0]} twice in a row", None, "")
+            mine = [(position, change) for position, other, change in checked if other == name]
+            again = next((one for one, other in pairwise(mine) if one[1] == other[1]), None)
+            if again is not None:
+                what = f"query '{name}' is to {again[1]} twice in a row, first at position {again[0]}"
+                raise QueryError(what, None, "Entering and leaving take turns.")
         if checked and self.group.join.kind == "difference":
             what = "a set difference is there from the beginning to the end"
             raise QueryError(what, None, "Leave it out of entries.")
@@ -157,6 +159,7 @@ class Replay:
         self._savings: Savings | None = None
         self._decisions: tuple[Decision, ...] = ()
         self._driver: BucketDriver | None = None
+        self._last_driver: BucketDriver | None = None
         if self._present:
             self._open(0)
         yield from self._steps()
@@ -164,14 +167,14 @@ class Replay:
 
     @property
     def driver(self) -> BucketDriver:
-        """Who runs the bucket."""
-        if self._driver is None:
-            raise QueryError(f"no query of the group of '{self.query.name}' is there now", None, "")
-        return self._driver
+        """Who runs the bucket; while no query is there, and after the end, who ran it last."""
+        if self._last_driver is None:
+            raise QueryError(f"no query of the group of '{self.query.name}' has been there yet", None, "")
+        return self._last_driver
 
     def _open(self, position: int) -> None:
         """Begin with the queries that are there now."""
-        self._driver = driver = BucketDriver(self._serving, self.policies, self._payloads)
+        self._driver = self._last_driver = driver = BucketDriver(self._serving, self.policies, self._payloads)
         driver.begin(measured_statistics(self.query, self.arrivals), self.options.plan)
         self._note_plan(position)
         driver.bucket.offer([_batch(a, 0, len(a)) if ref.is_static else None for ref, a in self._pairs()])
