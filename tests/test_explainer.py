@@ -48,7 +48,7 @@ def test_options_of_the_run_count() -> None:
 
 
 def test_what_is_wrong_is_said_as_by_replay() -> None:
-    with pytest.raises(QueryError, match=r"the text has 2 queries \(pairs, alone\)\. Say which one: query='pairs'\."):
-        thalweg.explain(TEXT, STREAMS)
+    with pytest.raises(QueryError, match=r"the text has no query 'none'\. Its queries are pairs, alone\."):
+        thalweg.explain(TEXT, STREAMS, query="none")
     with pytest.raises(InputError, match="streams is a list"):
         thalweg.explain(TEXT, [SCHEMAS], query="alone")  # type: ignore[arg-type]
