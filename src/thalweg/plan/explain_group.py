@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from thalweg.cql.group import Group, placed_in
-from thalweg.cql.query import Query, Reader, RowsWindow
+from thalweg.cql.query import JoinSpec, Query, Reader, RowsWindow
 from thalweg.cql.rendering import render
 from thalweg.options import Feedback, Sharing
 from thalweg.plan.difference import AnyPlan
@@ -195,11 +195,23 @@ def why_apart(query: Query, others: Sequence[Group]) -> str:
     alike = [group for group in alike if group.join.kind == "join"]
     if not alike:
         return NO_OTHER
-    other = next((group for group in alike if placed_in(query, group.join) is not None), alike[0])
+    join = query.join
+    other = min(  # the one that is most like it
+        alike,
+        key=lambda group: (placed_in(query, group.join) is None, _counted_rows(group.join) != _counted_rows(join)),
+    )
     name = other.readers[0].name
     if placed_in(query, other.join) is not None:
-        return f"with {name}, ROWS windows differ in size, and results that leave depend on it"
-    counts_rows = any(isinstance(ref.window, RowsWindow) for ref in query.streams)
-    if counts_rows and [ref.stream for ref in query.streams] != [stream.stream for stream in other.join.streams]:
+        return f"its ROWS windows differ in size from those of {name}, and results that leave depend on that"
+    if _counted_rows(join) != _counted_rows(other.join):
+        return f"{name} counts rows where this one does not, or the other way round"
+    if _counted_rows(join) and [ref.stream for ref in query.streams] != [
+        stream.stream for stream in other.join.streams
+    ]:
         return f"{name} names its streams in another order, by which rows are counted"
     return f"{name} joins the same streams by other predicates"
+
+
+def _counted_rows(join: JoinSpec) -> list[str]:
+    """The streams whose windows count rows."""
+    return sorted(stream.stream for stream in join.streams if stream.partition_by is not None)
