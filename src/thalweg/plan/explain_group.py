@@ -161,14 +161,14 @@ def _why_slices(group: Group, shared: Shared, sharing: Sharing, stream: int) -> 
     if sharing == "pull_up" and shared.is_pulled_up:
         return "one slice: sharing pull_up keeps all tuples for the longest window, and asks selections of results"
     if lengths == 1:
-        empty = f"; {_counted(slices - 1)} for shorter ones will be empty" if slices > 1 else ""
+        empty = f"; {_counted(slices - 1)} for shorter windows will be empty" if slices > 1 else ""
         return f"all of its tuples are of use for the same time{empty}"
     many = f"its tuples are of use for {lengths} lengths of time"
     if sharing == "memory":
-        return f"{many}; sharing memory gives each a slice, so that no tuple stays for longer"
+        return f"{many}: a slice for each, so that no tuple stays longer"
     if slices >= lengths:
-        return f"{many}, each with a slice: one more look costs a probe less than tuples of no use would"
-    return f"{many}, in {_counted(slices)}: one more look would cost a probe more than tuples of no use do"
+        return f"{many}: a slice for each costs a probe least"
+    return f"{many}: to have them in {_counted(slices)} costs a probe least"
 
 
 def _lineages(shared: Shared, stream: int) -> int:
