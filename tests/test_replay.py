@@ -258,3 +258,13 @@ def test_who_ran_the_bucket_is_told_after_the_end() -> None:
     opened = open_replay("SELECT a.k FROM a, b WHERE a.k = b.k WINDOW RANGE 1 SECOND", {"a": stream, "b": stream})
     tuples = [opened.driver.bucket.work.tuples for _ in opened.steps()]
     assert tuples[-1] == 4
+
+
+def test_progress_is_that_of_all_queries() -> None:
+    streams = {name: {"ts": list(range(100)), "k": [i % 5 for i in range(100)]} for name in "abc"}
+    told: list[tuple[int, int]] = []
+    run_all(SEVERAL, streams, options={"batch_size": 50}, progress=lambda done, total: told.append((done, total)))
+    assert {total for _, total in told} == {400}  # two joins of two streams
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    assert told[-1] == (400, 400)
+    assert len(told) > 4

@@ -94,6 +94,13 @@ class TestComingAndGoing:
         assert ["long", "one", str(len(rows)), "from", "tuple", str(position)] in rows_of(output)
         assert ["short", "0", "always"] in rows_of(output)
 
+    def test_at_one_position_queries_enter_before_others_leave(
+        self, thalweg: Invoke, shop: Path, file: Path, sources: list[str]
+    ) -> None:
+        """Else there would be nobody for whom B's 100 is kept."""
+        rows, _ = self.written(thalweg, shop, file, *sources, "--leave", "3:short", "--enter", "3:long one")
+        assert rows == ANSWERS["long one"]
+
     def test_who_leaves_gets_no_more(self, thalweg: Invoke, shop: Path, file: Path, sources: list[str]) -> None:
         rows, output = self.written(thalweg, shop, file, *sources, "--leave", "5:LONG one")
         assert rows == [{"x": 30, "y": 100}]
