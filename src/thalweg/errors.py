@@ -60,6 +60,23 @@ class PlanError(ThalwegError):
     """A plan text that does not fit the query, or a transition that cannot happen."""
 
 
+class AllocationError(ThalwegError):
+    """A budget that cannot be divided: the numbers, the policy or the budget itself do not fit."""
+
+
+class FreshnessError(AllocationError):
+    """Freshness that no allocation holds.
+
+    Attributes:
+        least: per stream, the least freshness in seconds that can be held instead.
+
+    """
+
+    def __init__(self, text: str, least: tuple[float, ...]) -> None:
+        self.least = least
+        super().__init__(text)
+
+
 class OptionError(ThalwegError):
     """An unknown option, or a value that the option cannot take."""
 
@@ -70,6 +87,10 @@ class InputError(ThalwegError):
 
 class CheckpointError(ThalwegError):
     """A checkpoint that this query cannot go on from; says what differs and what is possible."""
+
+
+class OutboxError(ThalwegError):
+    """An outbox that cannot be written or read as asked; says where it is and what is possible."""
 
 
 class JavaError(ThalwegError):

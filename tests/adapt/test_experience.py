@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+from typing import get_args
 
 import pytest
 
 from thalweg.adapt.experience import SHARED, Experience
 from thalweg.adapt.ledger import Ledger
-from thalweg.adapt.prices import look_price, search_price
+from thalweg.adapt.prices import Watching, watching_price
 from thalweg.plan import JoinGraph, parse_plan
 from thalweg.plan.tree import Plan
 
@@ -53,9 +54,20 @@ def test_a_purse_holds_so_much_and_no_more() -> None:
     assert ledger.held == 3.0
 
 
+def test_what_is_set_aside_pays_for_one_thing_alone() -> None:
+    ledger = Ledger(held=1.0, most=5.0)
+    ledger.set_aside("gates", 2.0, most=3.0)
+    ledger.set_aside("gates", 2.0, most=3.0)
+    ledger.put(1.0)
+    assert (ledger.held, ledger.aside("gates"), ledger.aside("promise")) == (2.0, 3.0, 0.0)
+    ledger.pay(4.0, "gates")
+    ledger.open(held=7.0, most=8.0)
+    assert (ledger.held, ledger.aside("gates")) == (7.0, -1.0)
+
+
 def test_more_streams_cost_more_to_watch() -> None:
     graphs = [JoinGraph(n, classes=(frozenset(range(n)),)) for n in (3, 4, 8, 20)]
-    for price in (look_price, search_price):
-        prices = [price(graph) for graph in graphs]
+    for what in get_args(Watching):
+        prices = [watching_price(what, graph) for graph in graphs]
         assert prices == sorted(prices)
         assert prices[0] > 0

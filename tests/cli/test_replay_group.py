@@ -45,7 +45,7 @@ class TestResults:
         assert written == {f"{name.replace(' ', '%20')}.parquet": rows for name, rows in ANSWERS.items()}
         assert f"2 results of long one in {shop}/out/long%20one.parquet\n" in result.stdout
 
-    @pytest.mark.parametrize("sharing", ["auto", "memory", "cpu", "none", "pull_up"])
+    @pytest.mark.parametrize("sharing", ["auto", "memory", "cpu", "none", "pull_up", "push_down"])
     def test_are_the_same_however_a_join_is_shared(
         self, thalweg: Invoke, shop: Path, file: Path, sources: list[str], sharing: str
     ) -> None:
@@ -94,7 +94,7 @@ class TestComingAndGoing:
         assert ["long", "one", str(len(rows)), "from", "tuple", str(position)] in rows_of(output)
         assert ["short", "0", "always"] in rows_of(output)
 
-    def test_at_one_position_queries_enter_before_others_leave(
+    def test_what_happens_at_one_position_happens_at_once(
         self, thalweg: Invoke, shop: Path, file: Path, sources: list[str]
     ) -> None:
         """Else there would be nobody for whom B's 100 is kept."""
@@ -157,7 +157,7 @@ class TestRefusals:
             (["--query", "none", "--out", "all"], "error: the text has no query 'none'. Its queries are short, bc, "),
             (
                 ["--enter", "1:other"],
-                "error: query 'other' is to enter, and is none of those that are replayed. These are short, long one, ",
+                "error: entries name the query 'other', and the text has none. It has short, long one, bc.\n",
             ),
             (
                 ["--leave", "7:bc"],
@@ -165,7 +165,7 @@ class TestRefusals:
             ),
             (
                 ["--leave", "2:bc", "--leave", "3:bc"],
-                "error: query 'bc' is to leave twice in a row, first at position 2. Entering and leaving take turns.\n",
+                "error: query 'bc' is to leave twice in a row.\n",
             ),
             (["--switch", "1:B A"], "error: the queries of the text have 2 joins (short and 1 more, bc), and a plan "),
         ],

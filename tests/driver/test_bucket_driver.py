@@ -8,13 +8,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.adapt.workloads import STAR, turning_star
+from tests.adapt.workloads import STAR, steady_star, turning_star
+from tests.deciding import decide_often
 from thalweg.adapt.decision import Decision
 from thalweg.cql import Source, bind
 from thalweg.cql.group import Group
 from thalweg.driver.bucket_driver import BucketDriver
+from thalweg.engine.gates import NO_GATES
 from thalweg.errors import PlanError, ThalwegError
-from thalweg.options import Adaptivity, Options
+from thalweg.options import Adaptivity, Migration, Options, Production
 from thalweg.plan.difference import format_any
 from thalweg.plan.statistics import Statistics
 from thalweg.policies import Policies
@@ -132,3 +134,52 @@ def test_every_change_is_noted_although_old_decisions_are_forgotten() -> None:
     changes = [decision.position for decision in decisions if decision.action == "change"]
     assert len(changes) >= 2
     assert [use.position for use in replay.plans] == [0, *changes]
+
+
+def test_gates_are_decided_about_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between stretches, with or without a controller; the engine alone pushes."""
+    decide_often(monkeypatch, period=100, promise=100.0, kept=100.0)
+    monkeypatch.setattr("thalweg.engine.join_bucket._STRETCH", 200)
+    tables = steady_star(seconds=2.0)
+    push = open_replay(STAR, tables, options=Options(states="all"))
+    list(push.steps())
+    for adaptive in (False, Adaptivity(period=500)):
+        replay = open_replay(STAR, tables, options=Options(production="auto", states="all", adaptive=adaptive))
+        list(replay.steps())
+        assert replay.driver.production is not None
+        assert replay.driver.production.habit.asks
+        assert replay.driver.savings is not None
+        assert replay.driver.savings.unprobed > 0
+        assert sorted_rows(replay.answer) == sorted_rows(push.answer)
+
+
+def sorted_rows(answer: list[pa.Table]) -> list[tuple[int, ...]]:
+    return sorted(tuple(row.values()) for table in answer for row in table.to_pylist())
+
+
+def test_a_change_of_plan_takes_gates_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    decide_often(monkeypatch, period=100, promise=100.0, kept=100.0)
+    replay = open_replay(STAR, steady_star(seconds=2.0), options=Options(production="auto", states="all"))
+    steps = replay.steps()
+    next(steps)
+    driver = replay.driver
+    assert driver.production is not None
+    assert driver.production.habit.asks
+    record, notes = driver.record(), json.loads(json.dumps(driver.notes()))
+    driver.command("((h c) b) a", lasts=False)
+    assert not driver.production.habit.asks
+    assert driver.join is not None
+    assert driver.join.gated is not None
+    assert driver.join.gated.gates == NO_GATES
+    assert driver.record() == record  # what was learned does not last
+    driver.recall_notes(notes)
+    assert driver.production.habit.asks
+    assert json.loads(json.dumps(driver.notes())) == notes
+
+
+@pytest.mark.parametrize(("production", "migration"), [("push", "jisc"), ("jit", "jisc"), ("auto", "stairs")])
+def test_where_there_is_no_choice_nobody_decides_about_gates(production: Production, migration: Migration) -> None:
+    driver = begun(Policies(migration, production))
+    assert driver.production is None
+    assert not driver.decides
+    assert driver.notes()["production"] is None

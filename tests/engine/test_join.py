@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.deciding import decide_often, decider_of
 from thalweg.cql.query import (
     AttributeClass,
     Operand,
@@ -236,11 +237,7 @@ def make_curious(patch: pytest.MonkeyPatch, rng: random.Random) -> None:
 def make_eager(patch: pytest.MonkeyPatch, rng: random.Random) -> None:
     """Let ``auto`` change its mind all the time, and what is remembered have room for a few values only."""
     patch.setattr("thalweg.engine.feedback._FIRST_SLOTS", rng.choice([2, 8]))
-    patch.setattr("thalweg.engine.join.PERIOD", rng.choice([1, 3, 10]))
-    patch.setattr("thalweg.engine.production._PROMISE_PRICE", 0)
-    patch.setattr("thalweg.engine.production._CHANGE_PRICE", 0)
-    patch.setattr("thalweg.engine.production._PROMISE", rng.choice([0.0, 1.0, 100.0]))
-    patch.setattr("thalweg.engine.production._KEPT", rng.choice([0.5, 1.0, 100.0]))
+    decide_often(patch, rng.choice([1, 3, 10]), rng.choice([0.0, 1.0, 100.0]), rng.choice([0.5, 1.0, 100.0]))
 
 
 def run(
@@ -265,6 +262,7 @@ def run(
         )
     else:
         engine = open_joiner(setting.query, plan, policies=Policies(migration, production, memory_limit))
+    decider = decider_of(setting.query)
     answer: Counter[tuple[int, ...]] = Counter()
     position = 0
     changes = rng.choice([0.0, 0.1, 0.6])
@@ -273,12 +271,13 @@ def run(
         engine.offer(words(setting.query, setting.tuples[position:end]))
         while position < end:
             step = rng.randint(1, end - position)
-            for block in engine.advance(step):
+            for block in decider.advance(engine, step):
                 answer.update(tuple(int(x) for x in row[2:]) for row in block)
                 assert (np.diff(block[:, 0]) >= 0).all()
             position += step
             while rng.random() < changes:
                 engine.transition(random_plan(rng, n))
+                decider.plan_changed(engine.gated)
             if rng.random() < 0.1:
                 engine.take_deaths()
                 engine.sizes()
@@ -324,6 +323,7 @@ def run_out_of_order(
     arriving = sorted(setting.tuples, key=lambda e: e.time + rng.uniform(0, lateness))
     plan = random_plan(rng, len(setting.query.streams))
     engine = open_joiner(setting.query, plan, policies=Policies(migration, random_production(rng)))
+    decider = decider_of(setting.query)
     answer: Counter[tuple[int, ...]] = Counter()
     position = 0
     while position < len(arriving):
@@ -331,11 +331,12 @@ def run_out_of_order(
         watermark = min((e.time for e in arriving[end:]), default=2**62) - rng.choice([0, 0, 3])
         batch = sorted(arriving[position:end], key=lambda e: e.time)
         engine.offer(words(setting.query, batch), watermark)
-        for block in engine.advance():
+        for block in decider.advance(engine):
             answer.update(tuple(int(x) for x in row[2:]) for row in block)
         position = end
         if rng.random() < 0.2:
             engine.transition(random_plan(rng, len(setting.query.streams)))
+            decider.plan_changed(engine.gated)
     assert answer == naive(setting)
 
 

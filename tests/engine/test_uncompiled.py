@@ -12,11 +12,13 @@ import random, numba
 from tests.engine.test_join import MIGRATIONS, naive, random_production, random_setting, run
 from tests.engine.uncompiled import watch
 from thalweg.engine.kernels import (
-    arrival, eddy, feedback, machine, probing, results, scanning, states, storing, straight, windows
+    arrival, demands, eddy, feedback, filters, gaps, machine, probing, results, scanning, states, storing, straight,
+    windows,
 )
 
 assert not hasattr(machine.run, "py_func"), "compiled"
-watch(arrival, eddy, feedback, machine, probing, results, scanning, states, storing, straight, windows)
+watch(arrival, demands, eddy, feedback, filters, gaps, machine, probing, results, scanning, states, storing, straight)
+watch(windows)
 for seed in range(60):
     rng = random.Random(seed)
     setting = random_setting(rng)

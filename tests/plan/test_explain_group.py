@@ -129,6 +129,13 @@ def test_the_strategy_that_tells_nothing_apart_has_one_slice() -> None:
     assert "asks selections of results" in facts["sharing"]["why"][0]
 
 
+def test_push_down_has_no_slices() -> None:
+    facts = one(*THREE, sharing="push_down")
+    assert facts["sharing"]["why"][0].startswith("A: no slices: sharing push_down keeps and joins each part")
+    alike = [select.split(" AND ")[0] for select in THREE[:2]]
+    assert "push_down" not in "".join(one(*alike, sharing="push_down")["sharing"]["why"])  # there is one part
+
+
 def test_rows_are_kept_for_the_greatest_number() -> None:
     facts = one(
         "A.x FROM A [ROWS 10], B [PARTITION BY k ROWS 3] WHERE A.k = B.k",

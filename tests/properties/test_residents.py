@@ -16,6 +16,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.cases import Case
+from tests.deciding import decide_often
 from tests.lifetimes import contradictory
 from tests.oracle import expected, normalised_table
 from tests.properties.conformity import EAGER, production_of, tight_memory
@@ -58,6 +59,7 @@ def _small_chunks() -> Iterator[None]:
         patch.setattr("thalweg.spark.chunks.window_log._LARGE", 1)
         patch.setattr("thalweg.engine.payload._SMALL_CHUNK", 3)
         patch.setattr("thalweg.engine.join_bucket._STRETCH", 2)
+        decide_often(patch, period=1, promise=100.0, kept=1.0)
         yield
 
 

@@ -25,13 +25,14 @@ from thalweg.engine.observations import Work
 from thalweg.engine.time_bounds import NEVER
 from thalweg.plan.partitioning import Coordinate, Partitioning
 from thalweg.policies import DEFAULT_POLICIES, Policies
+from thalweg.spark.bucket_spec import Arriving, Outcome, Spec
 from thalweg.spark.carriage import Kept, carriage, narrowed
 from thalweg.spark.chunks import PIECES
 from thalweg.spark.commands import Sent
 from thalweg.spark.description import description
 from thalweg.spark.packing import MOMENT, PARTITION, PASSES, Packer, T, hash_column, time_column, unblob, unbundle
 from thalweg.spark.relations import relation_blob
-from thalweg.spark.resident import Arriving, Outcome, Resident, Spec, attend
+from thalweg.spark.resident import Resident, attend
 
 
 @dataclass

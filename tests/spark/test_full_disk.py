@@ -19,8 +19,9 @@ from thalweg.engine.snapshot import Restoration
 from thalweg.plan.partitioning import choose_partitioning
 from thalweg.policies import Policies
 from thalweg.spark import image_directory as images
+from thalweg.spark.bucket_spec import Arriving, Outcome, Spec
 from thalweg.spark.packing import unblob
-from thalweg.spark.resident import Arriving, Outcome, Resident, Spec, attend
+from thalweg.spark.resident import Resident, attend
 
 BATCHES = 30
 

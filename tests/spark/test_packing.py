@@ -11,9 +11,9 @@ import pytest
 
 from thalweg.cql import Source, bind
 from thalweg.plan.partitioning import choose_partitioning
+from thalweg.spark.bucket_spec import Outcome
 from thalweg.spark.bucket_task import _emitted
 from thalweg.spark.packing import PARTITION, PASSES, Packer, T, hash_column, unblob
-from thalweg.spark.resident import Outcome
 
 SCHEMA = pa.schema([(T, pa.int64()), ("ts", pa.int64())])
 

@@ -13,8 +13,9 @@ from thalweg.engine.savings import Savings
 from thalweg.options import Production
 from thalweg.plan.partitioning import choose_partitioning
 from thalweg.policies import Policies
+from thalweg.spark.bucket_spec import Arriving, Spec
 from thalweg.spark.packing import blob
-from thalweg.spark.resident import Arriving, Spec, attend
+from thalweg.spark.resident import attend
 
 TIME = pa.timestamp("us")
 CATALOG = {

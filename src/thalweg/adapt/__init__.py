@@ -1,19 +1,21 @@
-"""Watching a join while it runs, and changing its plan when another one pays.
+"""Watching a join while it runs, and changing its plan, or the gates of its programs, when that pays.
 
 Read in this order:
 
 - :mod:`~thalweg.adapt.monitor`: what is known of the streams by now, and of the work that the plan makes.
-- :mod:`~thalweg.adapt.prices`: what a plan costs, what a change to it, and what a look or a search.
+- :mod:`~thalweg.adapt.prices`: what a plan costs, what a change to it, and what it costs to watch.
+- :mod:`~thalweg.adapt.ledger`: the account out of which all watching is paid.
 - :mod:`~thalweg.adapt.running_plan`: the plan that runs, with its prices.
 - :mod:`~thalweg.adapt.work_meter`: the work that was done, and whether it cost more than usual.
-- :mod:`~thalweg.adapt.budget`: what is saved for and paid of looks and searches, out of a
-  :mod:`~thalweg.adapt.ledger`.
+- :mod:`~thalweg.adapt.budget`: what is saved for and paid of looks and searches.
 - :mod:`~thalweg.adapt.drift`: how far the streams have moved.
 - :mod:`~thalweg.adapt.experience`: how far off the predictions for former plans were.
 - :mod:`~thalweg.adapt.comparison`: whether there is cause to compare plans, which is best, and whether it pays.
 - :mod:`~thalweg.adapt.decision`, :mod:`~thalweg.adapt.decision_log`: what is remembered of decisions.
 - :mod:`~thalweg.adapt.controller`: when to look, to search and to change, with all of these.
+- :mod:`~thalweg.adapt.promise`: what a tuple would cost if joins asked for parts that somebody needs.
+- :mod:`~thalweg.adapt.production`: when feedback pays, with ``production="auto"``.
 - :mod:`~thalweg.adapt.history`: the plans that a bucket has run under.
 
-No decision ever changes an answer: a change of plan is a change of caches.
+No decision ever changes an answer: a change of plan is a change of caches, and so is a change of gates.
 """

@@ -1,4 +1,4 @@
-"""What is saved for, and paid, of looks and searches.
+"""What is saved for, and paid, of looks and searches, in common out of a ledger.
 
 A search among all plans may take long to save for. So where plans may keep any states, a glance at those that keep none
 comes first, unless there is enough for all. Only if that was in vain, all of them are saved for.
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from thalweg.adapt.ledger import Ledger
-from thalweg.adapt.prices import glance_price, look_price, search_price
+from thalweg.adapt.prices import watching_price
 from thalweg.options import States
 from thalweg.plan.join_graph import JoinGraph
 
@@ -18,11 +18,12 @@ from thalweg.plan.join_graph import JoinGraph
 class Budget:
     """Pays for looks and searches among plans that may keep ``states``."""
 
-    def __init__(self, graph: JoinGraph, states: States) -> None:
+    def __init__(self, graph: JoinGraph, states: States, ledger: Ledger) -> None:
         self._states = states
-        self._look, self._glance = look_price(graph), glance_price(graph)
-        self._search = self._glance if states == "none" else search_price(graph)
-        self._ledger = Ledger(self._look, self._look + self._search)
+        self._look, self._glance = watching_price("look", graph), watching_price("glance", graph)
+        self._search = self._glance if states == "none" else watching_price("search", graph)
+        self._ledger = ledger
+        ledger.open(self._look, self._look + self._search)
         self._saving_for = 0.0
         self._has_glanced = states != "auto"
 

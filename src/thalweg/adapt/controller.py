@@ -30,6 +30,7 @@ from thalweg.adapt.comparison import Alternative, Reference, View, alternative, 
 from thalweg.adapt.decision import Action, Decision
 from thalweg.adapt.decision_log import DecisionLog
 from thalweg.adapt.experience import Experience
+from thalweg.adapt.ledger import Ledger
 from thalweg.adapt.monitor import LOOK_ROWS, Monitor
 from thalweg.adapt.prices import Prices
 from thalweg.adapt.running_plan import RunningPlan
@@ -60,6 +61,7 @@ class Controller:
         settings: the thresholds.
         chosen: whether the planner chose the plan for these statistics; someone else's is soon compared with others.
         held: whether the plan stays until :meth:`release`.
+        ledger: out of which looks and searches are paid; None: one that nobody shares.
 
     """
 
@@ -73,13 +75,14 @@ class Controller:
         *,
         chosen: bool = True,
         held: bool = False,
+        ledger: Ledger | None = None,
     ) -> None:
         self._query = query
         self._graph = JoinGraph.of(query)
         self._settings = settings
         self._monitor = Monitor(query, settings.memory)
         self._meter = WorkMeter()
-        self._budget = Budget(self._graph, states)
+        self._budget = Budget(self._graph, states, Ledger() if ledger is None else ledger)
         self._experience = Experience()
         self._log = DecisionLog(query.aliases)
         self._next_look = settings.period
@@ -255,10 +258,15 @@ class Controller:
 
     @staticmethod
     def from_json(
-        query: Query, plan: Plan, states: States, settings: Adaptivity, known: Mapping[str, Any]
+        query: Query,
+        plan: Plan,
+        states: States,
+        settings: Adaptivity,
+        known: Mapping[str, Any],
+        ledger: Ledger | None = None,
     ) -> Controller:
         """The controller that wrote this, of a bucket that runs under ``plan``."""
-        self = Controller(query, plan, statistics_from_json(known["ranked_by"]), states, settings)
+        self = Controller(query, plan, statistics_from_json(known["ranked_by"]), states, settings, ledger=ledger)
         self._monitor.restore(known["monitor"])
         self._experience = Experience.from_json(known["experience"], query.aliases)
         self._budget.restore(known)

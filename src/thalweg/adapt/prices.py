@@ -1,6 +1,6 @@
-"""What plans cost, what changing between them does, and what it costs to look and to search: pure functions.
+"""What work and plans cost, what changing between plans does, and what it costs to watch a join: pure functions.
 
-Prices of looks and searches were measured in running joins of 3 to 20 streams, where kernels leave little of Python in
+Prices of watching were measured in running joins of 3 to 20 streams, where kernels leave little of Python in
 the caches.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from thalweg.plan.cost import DEFAULT_COSTS, Costs
 from thalweg.plan.join_graph import JoinGraph
@@ -29,6 +30,11 @@ class Prices:
     candidate: float
     stored: float
     result: float
+
+    @staticmethod
+    def standard(costs: Costs = DEFAULT_COSTS) -> Prices:
+        """Those of any plan, as long as nothing better is known."""
+        return Prices(costs.base, costs.probe, costs.candidate, costs.store, costs.result)
 
     @staticmethod
     def of(cost: PlanCost, costs: Costs = DEFAULT_COSTS) -> Prices:
@@ -73,23 +79,38 @@ def transition_price(
     return TRANSITION + entries * per_entry + sum(statistics.windows) * costs.base_insert
 
 
-def look_price(graph: JoinGraph) -> float:
-    """Nanoseconds of a look: samples are drawn and compared pair by pair, and the running programs costed by step."""
+Watching = Literal["look", "glance", "search", "promise", "gates"]
+"""What is paid for out of a ledger.
+
+``look``: samples are drawn and compared pair by pair, and the running programs costed by step.
+``glance``: a search among plans that keep no state, and costing some others.
+``search``: one for the plan, and costing some others. Up to eight streams, plans are searched with all choices of
+states in mind (:mod:`thalweg.plan.search`).
+``promise``: samples are compared, and demands are found, to say what a tuple would cost if joins asked for parts.
+``gates``: programs get other gates, and states in which nothing is withheld any more become complete.
+"""
+
+
+def watching_price(what: Watching, graph: JoinGraph) -> float:
+    """Nanoseconds of watching a join of these streams, or of changing its gates."""
     n = graph.streams
-    pairs = sum(len(members) * (len(members) + 1) // 2 for members in graph.classes)
-    return 1e3 * (300 + 150 * n + 80 * pairs + 300 * len(graph.thetas) + 20.0 * n**2)
+    match what:
+        case "look":
+            pairs = sum(len(members) * (len(members) + 1) // 2 for members in graph.classes)
+            return 1e3 * (300 + 150 * n + 80 * pairs + 300 * len(graph.thetas) + 20.0 * n**2)
+        case "glance":
+            return 1e6 * (0.03 * 2.0 ** min(n, 12) + 0.1 * n**2)
+        case "search":
+            return 1e6 * (0.4 * 2.0 ** min(n, 8) + 0.05 * n**3)
+        case "promise":
+            return 2.5e5 * sum(len(members) * (len(members) - 1) // 2 for members in graph.classes)
+        case "gates":
+            return 5e5 * n
 
 
-def glance_price(graph: JoinGraph) -> float:
-    """Nanoseconds of a search among plans that keep no state, and for costing some others."""
-    n = graph.streams
-    return 1e6 * (0.03 * 2.0 ** min(n, 12) + 0.1 * n**2)
+def asking_price(tests: float, tuples: float) -> float:
+    """Nanoseconds of looking at what is known of so many tuples, and of so many searches for partners.
 
-
-def search_price(graph: JoinGraph) -> float:
-    """Nanoseconds of a search: for the plan, and for costing some others.
-
-    Up to eight streams, plans are searched with all choices of states in mind (:mod:`thalweg.plan.search`).
+    Access paths that nobody else needs are counted with the looks; a search's probes are counted with the others.
     """
-    n = graph.streams
-    return 1e6 * (0.4 * 2.0 ** min(n, 8) + 0.05 * n**3)
+    return 700.0 * tuples + 600.0 * tests

@@ -118,14 +118,15 @@ class SharingChoice(StrEnum):
     CPU = "cpu"
     NONE = "none"
     PULL_UP = "pull_up"
+    PUSH_DOWN = "push_down"
 
 
 SharingOption = Annotated[
     SharingChoice,
     typer.Option(
         help="How queries over one join share its windows: in slices as the cost model advises (auto, cpu), in as many "
-        "as keep no tuple too long (memory), or in one (pull_up, for comparison). none: a join for each query. "
-        "The answers are the same."
+        "as keep no tuple too long (memory). none: a join for each query. For comparison: one slice (pull_up), or a join "
+        "for each part of the streams (push_down). The answers are the same."
     ),
 ]
 
@@ -212,7 +213,7 @@ def switches(values: Iterable[str]) -> list[tuple[int, str]]:
 
 
 def entries(enter: Iterable[str], leave: Iterable[str]) -> list[Entry]:
-    """``POSITION:QUERY`` arguments as entries; at one position, queries enter before others leave."""
+    """``POSITION:QUERY`` arguments as entries."""
     example, what = "100000:NAME", "the name of a query"
     return [
         *((position, name, "enter") for position, name in _at_positions(enter, "--enter", example, what)),

@@ -106,9 +106,11 @@ class Group:
     def takes(self, query: Query) -> Reader | None:
         """A query as a further reader of this group; None: it does not belong here."""
         placed = placed_in(query, self.join)
-        if placed is None or not all(_may_share(placed.reader, reader) for reader in self.readers):
-            return None
-        return placed.reader
+        return placed.reader if placed is not None and self.may_take(placed.reader) else None
+
+    def may_take(self, reader: Reader) -> bool:
+        """Whether a reader of the same join can be added; see the head of this module."""
+        return all(_may_share(reader, other) for other in self.readers)
 
     def with_reader(self, reader: Reader) -> Group:
         """The group with one more reader."""

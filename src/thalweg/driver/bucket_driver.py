@@ -3,7 +3,8 @@
 Design
     Three decide about the plan. The user writes one, or commands another. The planner chooses for the first rows, and
     after a rebuild. The controller changes it between batches, and stretches of them. All act through the driver. So
-    the engine, the controller and the history always speak of the same plan.
+    the engine, the controller and the history always speak of the same plan. With ``production="auto"``, a decider
+    chooses the gates of its programs likewise. Both are paid for out of one ledger.
 
 Invariant
     What lasts (:meth:`BucketDriver.record`) is a function of the input alone: the first plan, plans by command, and
@@ -13,18 +14,21 @@ Invariant
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from thalweg.adapt.controller import Controller
 from thalweg.adapt.decision import Decision, plan_label
 from thalweg.adapt.history import History
+from thalweg.adapt.ledger import Ledger
 from thalweg.adapt.monitor import LOOK_ROWS, Monitor
+from thalweg.adapt.production import ProductionDecider
 from thalweg.cql.group import Group
 from thalweg.driver.planning import plan_for
 from thalweg.engine.bucket import AnyBucket, Bucket, open_bucket
 from thalweg.engine.join_bucket import JoinBucket
 from thalweg.engine.payload import Rows
+from thalweg.engine.readers import Emitted
 from thalweg.engine.savings import Savings
 from thalweg.engine.time_bounds import NEVER
 from thalweg.errors import ThalwegError
@@ -42,8 +46,8 @@ class BucketDriver:
     """Owns a bucket and its plan.
 
     Calls: :meth:`begin` a new bucket; or :meth:`recall` what was committed and :meth:`reopen` one, to be filled again
-    or to be made what an image holds. Then, whenever the bucket is at rest, :meth:`consider`, :meth:`command` and
-    :meth:`release`. ``taken`` is always how many tuples of the batch were processed before.
+    or to be made what an image holds. Then, whenever the bucket is at rest, :meth:`advance`, :meth:`consider`,
+    :meth:`command` and :meth:`release`. ``taken`` is always how many tuples of the batch were processed before.
 
     ``payloads``: if all the rows to come are there already. ``keeps_all``: whether readers may come that read other
     columns.
@@ -51,6 +55,7 @@ class BucketDriver:
     Attributes:
         plan: the plan that runs.
         controller: who adapts it; None: nobody.
+        production: who decides which gates its programs have; None: nobody.
         history: the plans so far.
 
     """
@@ -62,7 +67,9 @@ class BucketDriver:
         self._query = query = group.whole
         self._graph = JoinGraph.of(query)
         self.plan: AnyPlan | None = None
+        self._ledger = Ledger()
         self.controller: Controller | None = None
+        self.production = self._decider()
         self.history = History(query.aliases)
         self._bucket: AnyBucket | None = None
         self._measured: Statistics | None = None
@@ -70,6 +77,13 @@ class BucketDriver:
         self._is_held = False
         self._batch = 0
         self._reached: int | None = None
+
+    def _decider(self) -> ProductionDecider | None:
+        """Who decides about gates, if joins give feedback where it pays."""
+        feedback = self._policies.feedback
+        if self._query.kind == "difference" or feedback is None or feedback.when != "auto":
+            return None
+        return ProductionDecider(self._graph, self._ledger)
 
     def at(self, batch: int, reached: int | None) -> None:
         """From now on it is this batch, before which so much event time was reached."""
@@ -95,6 +109,11 @@ class BucketDriver:
         return self._bucket if isinstance(self._bucket, JoinBucket) else None
 
     @property
+    def decides(self) -> bool:
+        """Whether somebody is to be asked on the way through a batch."""
+        return self.controller is not None or self.production is not None
+
+    @property
     def savings(self) -> Savings | None:
         """What feedback saved so far; None if none is given."""
         return None if self.join is None else self.join.savings
@@ -108,7 +127,9 @@ class BucketDriver:
         settings = self._policies.adaptive
         if settings is not None and not isinstance(plan, DifferencePlan):
             states, chosen = self._policies.states, text is None
-            self.controller = Controller(self._query, plan, statistics, states, settings, chosen=chosen)
+            self.controller = Controller(
+                self._query, plan, statistics, states, settings, chosen=chosen, ledger=self._ledger
+            )
 
     def reopen(self, bucket: AnyBucket | None = None) -> None:
         """Open a bucket under the plan that was recalled; or take this one, whatever its past, instead of another."""
@@ -119,7 +140,12 @@ class BucketDriver:
     def _open(self, ranked: Rank) -> AnyBucket:
         return open_bucket(self._group, self.plan, ranked, self._payloads, self._policies, keeps_all=self._keeps_all)
 
-    def serve(self, group: Group, watermark: int | None = None) -> None:
+    def readers_are(self, group: Group) -> None:
+        """Know, before a bucket is opened, that it has other readers."""
+        self._group, self._query = group, group.whole
+        self._graph = JoinGraph.of(group.whole)
+
+    def serve(self, group: Group, watermark: int | None = None, anew: Collection[str] = ()) -> None:
         """Go on with other readers of the same join; see :meth:`thalweg.engine.join_bucket.JoinBucket.serve`.
 
         The plan stays. Who adapts it looks anew, since windows are not what they were.
@@ -127,13 +153,17 @@ class BucketDriver:
         join = self.join
         if join is None:
             raise ThalwegError(f"query '{self._query.name}' is no join, and has one reader")
-        join.serve(group, watermark)
+        join.serve(group, watermark, anew)
         self._group, self._query = group, group.whole
         self._measured = None
         plan, states, settings = self.plan, self._policies.states, self._policies.adaptive
+        if self.production is not None:
+            self.production.begin_with(join.gated)
         if self.controller is not None and settings is not None and not isinstance(plan, DifferencePlan | None):
             known, held = self._known(), self._is_held
-            self.controller = Controller(self._query, plan, known, states, settings, chosen=not held, held=held)
+            self.controller = Controller(
+                self._query, plan, known, states, settings, chosen=not held, held=held, ledger=self._ledger
+            )
             self.controller.begin_with(join)
 
     def plan_anew(self) -> None:
@@ -149,25 +179,52 @@ class BucketDriver:
             if is_chosen:
                 self.plan = plan = choose_plan(self._graph, statistics, states)
             join.transition(plan, rank(self._graph, statistics))
+        if self.production is not None:
+            self.production.begin_with(join.gated)
         if is_chosen:
             self._begin_period("chosen for the restored windows")
         if settings is not None:
-            self.controller = Controller(self._query, plan, statistics, states, settings, chosen=not held, held=held)
+            self.controller = Controller(
+                self._query, plan, statistics, states, settings, chosen=not held, held=held, ledger=self._ledger
+            )
             self.controller.begin_with(join)
 
     # -- Its plan -----------------------------------------------------------------------
 
+    def advance(self, limit: int | None = None) -> Iterator[Emitted]:
+        """Take up to so many of the offered rows; gates may change on the way, the plan does not."""
+        join = self.join
+        if join is None or self.production is None:
+            yield from self.bucket.advance(limit)
+        else:
+            yield from join.advance(limit, self._weigh)
+            self._weigh()
+
     def consider(self, taken: int) -> list[Decision]:
-        """Let the controller, if there is one, decide about the plan; says what it has decided."""
+        """Let whoever is there decide about the plan and its gates; says what was decided about the plan."""
         controller, join = self.controller, self.join
         if controller is None or join is None:
+            self._weigh()
             return []
         known = len(controller.decisions)
         if controller.consider(join):
             self.plan = controller.plan
             self._measured = None  # the streams are not what they were
+            self._forget_gates()
             self._begin_period(controller.decisions[-1].reason, taken)
+        else:
+            self._weigh()
         return controller.decisions[known:]
+
+    def _weigh(self) -> None:
+        """Let gates be decided about."""
+        if self.production is not None and self.join is not None:
+            self.production.consider(self.join.gated)
+
+    def _forget_gates(self) -> None:
+        """The programs are others, and have no gates that anybody has chosen."""
+        if self.production is not None and self.join is not None:
+            self.production.plan_changed(self.join.gated)
 
     def command(self, text: str, states: States | None = None, taken: int = 0, *, lasts: bool) -> None:
         """Run under another plan; if that cannot be done, raises why, and leaves everything as it is.
@@ -183,6 +240,7 @@ class BucketDriver:
             self.bucket.transition(plan)
         else:
             self.join.transition(plan, rank(self._graph, known))
+        self._forget_gates()
         self.plan = plan
         if lasts:
             self._lasting_plan, self._is_held = plan, True
@@ -247,6 +305,7 @@ class BucketDriver:
             "plan": self._plan_json(self.plan),
             "statistics": None if self._measured is None else statistics_to_json(self._measured),
             "controller": None if self.controller is None else self.controller.to_json(),
+            "production": None if self.production is None else self.production.to_json(),
             "history": self.history.to_json(),
         }
 
@@ -255,10 +314,12 @@ class BucketDriver:
         self.plan = plan = None if notes["plan"] is None else any_plan_from_json(notes["plan"], self._query)
         self._measured = None if notes["statistics"] is None else statistics_from_json(notes["statistics"])
         self.history.restore(notes["history"])
+        if self.production is not None:
+            self.production.restore(notes["production"])
         states, settings = self._policies.states, self._policies.adaptive
         if notes["controller"] is None or plan is None or isinstance(plan, DifferencePlan) or settings is None:
             return
-        self.controller = Controller.from_json(self._query, plan, states, settings, notes["controller"])
+        self.controller = Controller.from_json(self._query, plan, states, settings, notes["controller"], self._ledger)
 
     def _plan_json(self, plan: AnyPlan | None) -> dict[str, Any] | None:
         return None if plan is None else plan_to_json(plan, self._query.aliases)

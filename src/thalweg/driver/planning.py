@@ -1,9 +1,17 @@
-"""What is asked before a query runs: its plan, and what interval an option means."""
+"""What is asked before a query runs: its plan, what the first rows say, and what interval an option means."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
 from thalweg.cql import parse_interval
 from thalweg.cql.query import Query
+from thalweg.engine.batch import Batch
+from thalweg.engine.kernels.compiled import Int64s
+from thalweg.engine.sampling import SAMPLE_ROWS, sample
 from thalweg.errors import OptionError, ThalwegError
 from thalweg.options import States
 from thalweg.plan.difference import AnyPlan, as_written, parse_difference
@@ -20,6 +28,20 @@ def plan_for(query: Query, statistics: Statistics, text: str | None, states: Sta
     if text is None:
         return choose_plan(graph, statistics, states)
     return resolve_plan(text, graph, query.aliases, statistics, states)
+
+
+def first_statistics(query: Query, rows: Mapping[int, Batch]) -> Statistics:
+    """What the first rows say about the streams; they come in any order."""
+    beginnings = [_beginning(ref.schema, rows.get(stream)) for stream, ref in enumerate(query.streams)]
+    return Statistics.measure(query, sample(query, beginnings))
+
+
+def _beginning(schema: pa.Schema, batch: Batch | None) -> tuple[pa.Table, Int64s, int]:
+    """The first rows of a stream in time order, their times, and how many rows there are."""
+    if batch is None:
+        return schema.empty_table(), np.zeros(0, np.int64), 0
+    order = np.argsort(batch.times, kind="stable")[:SAMPLE_ROWS]
+    return batch.table.take(pa.array(order)), batch.times[order], batch.table.num_rows
 
 
 def interval_option(option: str, text: str) -> int:

@@ -38,7 +38,7 @@ The tuple is joined:
 - :mod:`~thalweg.engine.kernels`: what it runs, compiled.
 - :mod:`~thalweg.engine.completion`: gives states what they lack.
 - :mod:`~thalweg.engine.feedback`: the memory of demands and gaps, with ``production="jit"`` and ``"auto"``.
-- :mod:`~thalweg.engine.production`: when feedback pays, with ``production="auto"``.
+- :mod:`~thalweg.engine.gates`: which joins give feedback, with ``production="auto"``: somebody else chooses.
 - :mod:`~thalweg.engine.savings`: what feedback has saved.
 - :mod:`~thalweg.engine.memory_limit`: which keys of states make room if memory is limited.
 - :mod:`~thalweg.engine.eddy`: engines that decide after every probe where a tuple goes next.
@@ -48,6 +48,7 @@ The plan changes:
 
 - :mod:`~thalweg.engine.migration`: the policies by which a join gets from one plan to the next.
 - :mod:`~thalweg.engine.parallel_track`: the one that runs both plans for a while.
+- :mod:`~thalweg.engine.stream_partition`: a join for each part of the streams, with ``sharing="push_down"``.
 
 A result goes out:
 

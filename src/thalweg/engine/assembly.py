@@ -9,7 +9,7 @@ import numpy as np
 
 from thalweg.engine.assembly_lists import Lists, Path, partner_paths
 from thalweg.engine.feedback_assembly import FeedbackBuilder
-from thalweg.engine.kernels import feedback as fb
+from thalweg.engine.kernels import feedback_tables as fb
 from thalweg.engine.kernels import tables as k
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.layout import StreamLayout

@@ -6,12 +6,13 @@ far time has come; the answer does not depend on where the batches are cut.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Protocol
 
 from thalweg.cql.group import Group
 from thalweg.engine.batch import Batch
 from thalweg.engine.difference_bucket import DifferenceBucket
+from thalweg.engine.gates import Gated
 from thalweg.engine.image import ImageTag
 from thalweg.engine.join_bucket import JoinBucket
 from thalweg.engine.kernels.compiled import Int64s
@@ -100,8 +101,12 @@ class Bucket(AnyBucket, Protocol):
     def savings(self) -> Savings | None:
         """What feedback saved so far; None if joins give none here."""
 
-    def serve(self, group: Group, watermark: int | None = None) -> None:
-        """Go on with other readers of the same join, from the next row on."""
+    def serve(self, group: Group, watermark: int | None = None, anew: Collection[str] = ()) -> None:
+        """Go on with other readers of the same join, from the next row on; see :meth:`JoinBucket.serve`."""
+
+    @property
+    def gated(self) -> Gated | None:
+        """Whose gates somebody else is to choose, with ``production="auto"``; None: there is no choice."""
 
     def glimpse(self, most: int) -> Glimpse:
         """A look at up to so many tuples of every window."""

@@ -22,8 +22,11 @@ from thalweg.engine.eddy import EddyEngine
 from thalweg.engine.join import JoinEngine
 from thalweg.engine.kernels import (
     arrival,
+    demands,
     eddy,
     feedback,
+    filters,
+    gaps,
     hashing,
     machine,
     predicates,
@@ -48,6 +51,9 @@ _MODULES = (
     storing,
     eddy,
     feedback,
+    demands,
+    gaps,
+    filters,
     states,
     windows,
     predicates,

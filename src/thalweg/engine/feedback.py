@@ -10,9 +10,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from thalweg.engine.kernels import feedback as fb
+from thalweg.engine.kernels import feedback_tables as fb
 from thalweg.engine.kernels import tables as k
 from thalweg.engine.kernels.compiled import Int64s
+from thalweg.engine.kernels.filters import renew_filters
+from thalweg.engine.kernels.gaps import settle
 from thalweg.engine.kernels.hashing import DIRECTORY_FIELDS
 from thalweg.engine.memory import Memory
 from thalweg.engine.savings import Savings
@@ -95,7 +97,7 @@ class FeedbackMemory:
             _place_gaps(feedback.gaps[index], memory, _FIRST_SLOTS)
         for row in feedback.filters:
             row[fb.F_REGION] = memory.allocate(_filter_words(int(row[fb.F_MASK])))
-        fb.renew_filters(memory.words, self._workspace.tables, feedback.filters, self._workspace.watermark)
+        renew_filters(memory.words, self._workspace.tables, feedback.filters, self._workspace.watermark)
 
     def end(self) -> None:
         """Forget all demands, and the entries that something may be missing beside."""
@@ -151,7 +153,7 @@ class FeedbackMemory:
         keys = min(int(row[k.N_LIVE]), int(row[k.N_COUNT]))
         slots = min(had, max(workspace.first_capacity, self._states.slots_enough(index), 4 << keys.bit_length()))
         directory = workspace.memory.allocate(slots * DIRECTORY_FIELDS)
-        fb.settle(
+        settle(
             workspace.memory.words,
             workspace.tables,
             workspace.frames,

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.engine.assembly_lists import Lists, Path, carrier, partner_paths
-from thalweg.engine.kernels import feedback as fb
+from thalweg.engine.kernels import feedback_tables as fb
 from thalweg.engine.kernels import tables as k
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.layout import StreamLayout
@@ -17,7 +17,7 @@ from thalweg.plan.tree import Node
 
 
 class FeedbackBuilder:
-    """Demands, gates and gaps as tables of numbers; see :class:`thalweg.engine.kernels.feedback.Feedback`."""
+    """Demands, gates and gaps as tables of numbers; see :class:`thalweg.engine.kernels.feedback_tables.Feedback`."""
 
     def __init__(
         self,

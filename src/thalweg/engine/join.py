@@ -22,7 +22,6 @@ for it. It knows nothing of column types, files or time zones: tuples come in as
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -32,7 +31,8 @@ from thalweg.engine.assembly import Assembly, assemble
 from thalweg.engine.batch import in_time_order
 from thalweg.engine.completion import Completion
 from thalweg.engine.feedback import FeedbackMemory
-from thalweg.engine.kernels import feedback as fb
+from thalweg.engine.gates import NO_GATES, Gated, Gates
+from thalweg.engine.kernels import feedback_tables as fb
 from thalweg.engine.kernels import states as state_kernels
 from thalweg.engine.kernels import tables as k
 from thalweg.engine.kernels.compiled import Int64s
@@ -40,15 +40,14 @@ from thalweg.engine.layout import StreamLayout, layouts
 from thalweg.engine.machine import Machine
 from thalweg.engine.memory_limit import MemoryLimit
 from thalweg.engine.observations import Counts, Glimpse, StoreSize, Work
-from thalweg.engine.production import PERIOD, SAMPLE, Habit, Promise, reconsidered, sleepers, storing
 from thalweg.engine.savings import Savings
 from thalweg.engine.state_status import Status
 from thalweg.engine.states import KeptStates
 from thalweg.engine.time_bounds import FOREVER
 from thalweg.engine.windows import BaseWindows
 from thalweg.engine.workspace import Workspace
+from thalweg.errors import ThalwegError
 from thalweg.options import Feedback, Production
-from thalweg.plan.demand import Demands, find_demands, siblings
 from thalweg.plan.passes import Gating, Setting, apply_passes
 from thalweg.plan.program import Programs, Rank, compile_programs
 from thalweg.plan.slices import Slicing
@@ -78,7 +77,8 @@ class JoinEngine:
     past what is left, their cold keys become absent, to be completed again when probed. The answer stays the same.
     It goes with ``jisc`` alone.
 
-    ``production``: whether what nobody needs is produced (:mod:`thalweg.plan.demand`).
+    ``production``: whether what nobody needs is produced (:mod:`thalweg.plan.demand`). With ``auto`` it is, until
+    somebody chooses other gates (:mod:`thalweg.engine.gates`).
 
     ``nested_loops``: probes compare with everything in their window or state, one after the other, although keys could
     look partners up. For experiments.
@@ -97,8 +97,7 @@ class JoinEngine:
         "completion",
         "feedback",
         "_goal",
-        "_habit",
-        "_sleepers",
+        "gates",
     )
 
     _is_routed = False  # programs decide where tuples go; see thalweg.engine.eddy
@@ -130,10 +129,8 @@ class JoinEngine:
         self._unchanging = frozenset(i for i, ref in enumerate(query.streams) if ref.is_static)
         self._nested_loops = nested_loops
         self._is_straight = False
-        self._habit = Habit()
-        self._sleepers: tuple[Node, ...] = ()
+        self.gates = NO_GATES
         self._compiled: tuple[Plan, Rank | None, frozenset[Node], Programs] | None = None
-        self._foreseen: tuple[Programs, Demands] | None = None
         self._assembled: Assembly | None = None
         self._passes_over = False
         self.transition(plan, rank)
@@ -184,7 +181,7 @@ class JoinEngine:
         while True:
             done = self.workspace.taken
             left = end - done
-            is_watched = self._is_migrating or self.limit.exists or self._weighs_feedback
+            is_watched = self._is_migrating or self.limit.exists
             most = min(left, burst if crowded else _STRETCH if is_watched else left)
             stop, store = self.machine.run(most, straight=self._is_straight and not crowded)
             if stop == k.FINISHED and most < left and self.workspace.taken - done == most:
@@ -209,7 +206,14 @@ class JoinEngine:
             self.windows.purge()  # of a slice into which nothing comes, too
         self.limit.keep()
         self._detect_completion()
-        self._weigh_feedback()
+
+    def pass_time(self, time: int) -> None:
+        """No tuple before this time is to come, though none has come yet that says so: windows drop what is over.
+
+        It is for times between two offers.
+        """
+        self.machine.begin_at(max(time, self.watermark))
+        self.windows.purge()
 
     def _make_room(self, stop: int, store: int) -> None:
         """What the machine stopped for: a window, a state, a directory or a table of feedback is full."""
@@ -298,6 +302,11 @@ class JoinEngine:
         """How the tuples of each stream look."""
         return self.workspace.layouts
 
+    @property
+    def glimpse_layouts(self) -> tuple[StreamLayout, ...]:
+        """How the tuples of each stream look in a glimpse: without masks."""
+        return layouts(self._query)
+
     def held(self, stream: int) -> int:
         return self.windows.held(stream)
 
@@ -357,7 +366,7 @@ class JoinEngine:
         has to be removed through incomplete states either (JISC 4.2): an entry knows its expiry, and is passed over
         when that has come, whether or not the states below ever held a part of it.
         """
-        self._habit, self._sleepers = replace(self._habit, asks=False, idle=0), ()
+        self.gates = NO_GATES
         if not self._is_migrating:
             self.completion.begin()
         workspace, nodes = self.workspace, self.workspace.nodes
@@ -528,53 +537,47 @@ class JoinEngine:
     @property
     def _gating(self) -> Gating | None:
         """Where programs have gates; None: nowhere."""
-        production = self._production
-        if production is None or (self._weighs_feedback and not (self._habit.asks or self._sleepers)):
+        production, gates = self._production, self.gates
+        if production is None or (self._weighs_feedback and gates == NO_GATES):
             return None
-        if self._weighs_feedback and not self._habit.asks:
-            return Gating(0, self._sleepers, self._unchanging, self._nested_loops)
+        if self._weighs_feedback and not gates.everywhere:
+            return Gating(0, gates.sleepers, self._unchanging, self._nested_loops)
         return Gating(production.lattice, None, self._unchanging, self._nested_loops)
 
-    def _weigh_feedback(self) -> None:
-        """Decide, from time to time, where feedback pays (:mod:`thalweg.engine.production`)."""
-        habit, taken = self._habit, self.workspace.taken
-        if not self._weighs_feedback or taken - habit.looked < PERIOD:
-            return
-        if self._is_straight or self._passes_over or taken - habit.looked < self.windows.all_held():
-            return
-        work, nodes = self.counts, self.workspace.nodes
-        self._habit = reconsidered(habit, work, self.feedback.tests, self.states.idle(), self._pairs, self._promised)
-        chosen: tuple[Node, ...] = ()
-        if (self._habit.idle | habit.idle or self._sleepers) and not self._habit.asks:
-            known = siblings(self.plan)
-            asleep = {known[node] for node in self._sleepers}
-            chosen = sleepers(
-                known,
-                [
-                    node
-                    for i, node in enumerate(nodes)
-                    if (habit.idle | self._habit.idle if node in asleep else habit.idle & self._habit.idle) >> i & 1
-                ],
-            )
-        is_other = set(chosen) != set(self._sleepers)
-        gain = storing(work, habit.work) * self.states.share_within(chosen) if is_other and chosen else 1.0
-        is_worth = is_other and self._habit.may_change(len(self.workspace.layouts), gain)
-        if self._habit.asks != habit.asks or is_worth:
-            self._habit = replace(self._habit, settled=self._habit.spent)
-            self._sleepers = chosen
-            self.feedback.end()
-            self._install(self._assemble(self.plan, self._rank))
-            self.feedback.begin()
-            self._make_whole()
+    @property
+    def gated(self) -> Gated | None:
+        """The engine itself, if somebody else is to choose its gates."""
+        return self if self._weighs_feedback else None
 
     @property
-    def _pairs(self) -> int:
-        """How many pairs of streams have a class in common."""
-        return sum(len(members) * (len(members) - 1) // 2 for members in self.workspace.graph.classes)
+    def may_choose(self) -> bool:
+        return self._weighs_feedback and not (self._is_straight or self._passes_over)
 
-    def _promised(self, now: float) -> float:
-        """What a tuple would cost if joins asked for parts."""
-        programs = self._compile(self.plan, self._rank, frozenset())
-        if self._foreseen is None or self._foreseen[0] is not programs:
-            self._foreseen = programs, find_demands(self.plan, self.workspace.graph, programs)
-        return Promise(self.glimpse(SAMPLE), layouts(self._query), *self._foreseen).cost(now)
+    @property
+    def tests(self) -> int:
+        return self.feedback.tests
+
+    @property
+    def programs(self) -> Programs:
+        return self._compile(self.plan, self._rank, frozenset())
+
+    def all_held(self) -> int:
+        return self.windows.all_held()
+
+    def idle(self) -> frozenset[Node]:
+        bits = self.states.idle()
+        return frozenset(node for i, node in enumerate(self.workspace.nodes) if bits >> i & 1)
+
+    def share_within(self, nodes: tuple[Node, ...]) -> float:
+        return self.states.share_within(nodes)
+
+    def choose(self, gates: Gates) -> None:
+        if not self.may_choose:
+            raise ThalwegError(
+                f"a join was to run with gates {gates}, and its programs can have no others now. Ask may_choose first."
+            )
+        self.gates = gates
+        self.feedback.end()
+        self._install(self._assemble(self.plan, self._rank))
+        self.feedback.begin()
+        self._make_whole()

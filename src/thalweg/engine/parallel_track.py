@@ -30,6 +30,7 @@ import numpy as np
 
 from thalweg.cql.query import Query
 from thalweg.engine.batch import in_time_order
+from thalweg.engine.gates import Gated
 from thalweg.engine.join import JoinEngine
 from thalweg.engine.kernels import results as k
 from thalweg.engine.kernels.compiled import Int64s
@@ -299,6 +300,11 @@ class ParallelTrack:
     def savings(self) -> Savings:
         """Of all tracks, those that have ended included."""
         return sum((track.engine.savings for track in self._tracks), Savings(*map(int, self._saved)))
+
+    @property
+    def gated(self) -> Gated | None:
+        """That of the newest track: the others end soon."""
+        return self._tracks[-1].engine.gated
 
     def furnish(self, count: int) -> list[Track]:
         """So many tracks, to be made what those of an image are."""

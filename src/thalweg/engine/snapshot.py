@@ -24,12 +24,12 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.engine.assembly import Assembly
+from thalweg.engine.gates import Gates
 from thalweg.engine.kernels.eddy import Eddy
 from thalweg.engine.kernels.extrema import Heaps
-from thalweg.engine.kernels.feedback import Feedback
+from thalweg.engine.kernels.feedback_tables import Feedback
 from thalweg.engine.kernels.sums import DoubleSums
 from thalweg.engine.kernels.tables import Frames, Inbox
-from thalweg.engine.production import Habit
 from thalweg.engine.windows import Heads
 from thalweg.errors import ThalwegError
 from thalweg.plan.difference import DifferencePlan
@@ -38,7 +38,7 @@ from thalweg.plan.tree import Join, Leaf, LinearPlan, TreePlan
 _RECORDS: dict[str, type[Any]] = {
     record.__name__: record
     for record in (
-        *(Assembly, DoubleSums, Eddy, Feedback, Frames, Habit, Heads, Heaps, Inbox),
+        *(Assembly, DoubleSums, Eddy, Feedback, Frames, Gates, Heads, Heaps, Inbox),
         *(DifferencePlan, Join, Leaf, LinearPlan, TreePlan),
     )
 }

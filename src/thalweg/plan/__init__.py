@@ -3,7 +3,7 @@
 Read in this order: :mod:`~thalweg.plan.tree` (what a plan is), :mod:`~thalweg.plan.join_graph`,
 :mod:`~thalweg.plan.program` (what a plan makes a tuple do), :mod:`~thalweg.plan.statistics`,
 :mod:`~thalweg.plan.cost`, :mod:`~thalweg.plan.search`, :mod:`~thalweg.plan.transition`,
-:mod:`~thalweg.plan.explain`.
+:mod:`~thalweg.plan.explain`. :mod:`~thalweg.plan.allocation` divides a budget over a plan.
 """
 
 from thalweg.plan.cost import Costs

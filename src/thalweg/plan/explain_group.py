@@ -160,6 +160,8 @@ def _why_slices(group: Group, shared: Shared, sharing: Sharing, stream: int) -> 
     slices, lengths = len(shared.slicing.ends[stream]), _lineages(shared, stream)
     if sharing == "pull_up" and shared.is_pulled_up:
         return "one slice: sharing pull_up keeps all tuples for the longest window, and asks selections of results"
+    if sharing == "push_down" and shared.slicing.selections > 1:
+        return "no slices: sharing push_down keeps and joins each part of it that the same selections take by itself"
     if lengths == 1:
         empty = f"; {_counted(slices - 1)} for shorter windows will be empty" if slices > 1 else ""
         return f"all of its tuples are of use for the same time{empty}"

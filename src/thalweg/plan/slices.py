@@ -165,7 +165,7 @@ def share(
     ends = []
     for stream in streams:
         spans = lineages(reach[stream])
-        if strategy == "pull_up" or len(spans) == 1:
+        if strategy in ("pull_up", "push_down") or len(spans) == 1:
             chosen: tuple[Span, ...] = spans[-1:]
         elif strategy == "memory":
             chosen = spans
@@ -244,3 +244,30 @@ def chain_text(ends: Sequence[Span]) -> str:
     '1 s | 60 s | for ever'
     """
     return " | ".join("for ever" if end is None else f"{end / 1e6:g} s" for end in ends)
+
+
+def cost_shares(group: Group) -> dict[str, float]:
+    """Which part of the cost of a shared join each reader causes, by its windows.
+
+    Tuples up to the shortest window serve everybody, those beyond it all but one, and so on. What serves several is
+    divided evenly among them: so a reader never pays more than it would alone.
+
+    >>> from thalweg.cql import Source, bind
+    >>> from thalweg.cql.group import grouped
+    >>> import pyarrow as pa
+    >>> schema = pa.schema([("ts", pa.timestamp("us")), ("k", pa.int64())])
+    >>> text = "CREATE QUERY {} AS SELECT A.k FROM A, B WHERE A.k = B.k WINDOW RANGE {} SECONDS"
+    >>> texts = [text.format("short", 1), text.format("long", 4)]
+    >>> cost_shares(grouped(bind("; ".join(texts), dict.fromkeys("AB", Source(schema, "ts"))))[0])
+    {'short': 0.125, 'long': 0.875}
+    """
+    shares = dict.fromkeys((reader.name for reader in group.readers), 0.0)
+    for stream in range(len(group.join.streams)):
+        lengths = {reader.name: _length(limits(reader)[stream]) for reader in group.readers}
+        longest_one, start = max(lengths.values()), 0.0
+        for end in sorted(set(lengths.values())):
+            served = [name for name, length in lengths.items() if length >= end]
+            for name in served:
+                shares[name] += (end - start) / longest_one / len(served) / len(group.join.streams)
+            start = end
+    return shares

@@ -17,6 +17,8 @@ from thalweg.options import Options
 from thalweg.replayer.replaying import Entries, Entry, Replay, Transitions
 from thalweg.replayer.summary import ReplayResult, Summary
 
+_AN_ENTRY = "For example entries=[(1000, 'q1', 'enter')]."
+
 Progress = Callable[[int, int], None]
 """Told the tuples processed so far, and how many there are."""
 
@@ -45,8 +47,10 @@ def replay(
         options: :class:`thalweg.Options`, or a mapping of the same names.
         transitions: (position, plan) pairs: plans to change to while it runs. With these, or a plan in the options, the
             plan does not change by itself, unless ``Options(adaptive=Adaptivity(...))`` says so.
-        entries: (position, name, "enter" or "leave"): queries that come and go while others run. A query that enters
-            sees what windows hold for the others, and has the results that come from then on.
+        entries: (position, name, "enter" or "leave"): queries that come and go while others run, those of one position
+            all together. A query that enters sees what windows hold for the others, and all of static relations, and
+            has the results that come from then on. One that leaves has emitted what belongs to times before the next
+            tuple's. Behind the last tuple nobody comes or goes.
         query: the name of the one query to answer, if the text has several.
 
     Returns:
@@ -183,6 +187,8 @@ def open_replays(
             "Pick one with query=...",
         )
     mine: list[list[Entry]] = [[] for _ in groups]
+    if not isinstance(entries, Sequence | None) or isinstance(entries, str):
+        raise QueryError(f"entries are a list of them, not {entries!r}", None, _AN_ENTRY)
     for entry in entries or ():
         mine[_owner(groups, entry)].append(entry)
     return [Replay(group, tables, chosen, transitions or (), own) for group, own in zip(groups, mine, strict=True)]
@@ -194,15 +200,14 @@ def _owner(groups: Sequence[Group], entry: Entry) -> int:
         raise QueryError(
             f"an entry is a position, the name of a query and what it does, not {entry!r}",
             None,
-            "For example entries=[(1000, 'q1', 'enter')].",
+            _AN_ENTRY,
         )
     names = [[reader.name.lower() for reader in group.readers] for group in groups]
     for place, known in enumerate(names):
         if isinstance(entry[1], str) and entry[1].lower() in known:
             return place
     known_names = ", ".join(reader.name for group in groups for reader in group.readers)
-    what = f"query {entry[1]!r} is to {entry[2]}, and is none of those that are replayed"
-    raise QueryError(what, None, f"These are {known_names}.")
+    raise QueryError(f"entries name the query {entry[1]!r}, and the text has none", None, f"It has {known_names}.")
 
 
 def open_tables(

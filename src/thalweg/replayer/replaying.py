@@ -48,7 +48,8 @@ Entries = Sequence[Entry]
 class Replay:
     """A group of queries on its way through its tables: when all of :meth:`steps` are done, there are results.
 
-    A query whose first entry is "enter" is not there from the beginning. While none is, tuples pass by.
+    A query whose first entry is "enter" is not there from the beginning. While none is, tuples pass by. Entries at one
+    position happen together. Those behind the last tuple change nothing: who is there at the end stays to the end.
 
     Attributes:
         total: how many tuples there are.
@@ -128,13 +129,12 @@ class Replay:
             checked.append((position, names[name.lower()], change))
         checked.sort(key=lambda entry: entry[0])
         for name in self.answers:
-            mine = [(position, change) for position, other, change in checked if other == name]
-            again = next((one for one, other in pairwise(mine) if one[1] == other[1]), None)
-            if again is not None:
-                what = f"query '{name}' is to {again[1]} twice in a row, first at position {again[0]}"
-                raise QueryError(what, None, "Entering and leaving take turns.")
+            mine = [change for _, other, change in checked if other == name]
+            for one, other in pairwise(mine):
+                if one == other:
+                    raise QueryError(f"query '{name}' is to {one} twice in a row", None, "")
         if checked and self.group.join.kind == "difference":
-            what = "a set difference is there from the beginning to the end"
+            what = f"query '{checked[0][1]}' is a set difference, which is there from the beginning to the end"
             raise QueryError(what, None, "Leave it out of entries.")
         return checked
 
@@ -162,7 +162,7 @@ class Replay:
         self._chains: dict[str, tuple[int | None, ...]] = {}
         self._routings = 0
         self._driver: BucketDriver | None = None
-        self._last_driver: BucketDriver | None = None
+        self._latest: BucketDriver | None = None
         if self._present:
             self._open(0)
         yield from self._steps()
@@ -170,18 +170,20 @@ class Replay:
 
     @property
     def driver(self) -> BucketDriver:
-        """Who runs the bucket; while no query is there, and after the end, who ran it last."""
-        if self._last_driver is None:
+        """Who runs the bucket, or ran the last one."""
+        if self._latest is None:
             raise QueryError(f"no query of the group of '{self.query.name}' has been there yet", None, "")
-        return self._last_driver
+        return self._latest
 
     def _open(self, position: int) -> None:
         """Begin with the queries that are there now."""
-        self._driver = self._last_driver = driver = BucketDriver(self._serving, self.policies, self._payloads)
+        changes = bool(self.entries)
+        self._driver = driver = BucketDriver(self._serving, self.policies, self._payloads, keeps_all=changes)
+        self._latest = driver
         driver.begin(measured_statistics(self.query, self.arrivals), self.options.plan)
         self._note_plan(position)
         driver.bucket.offer([_batch(a, 0, len(a)) if ref.is_static else None for ref, a in self._pairs()])
-        self._take(driver.bucket.advance())
+        self._take(driver.advance())
 
     def _close(self) -> None:
         """The input ends."""
@@ -252,7 +254,7 @@ class Replay:
 
     def _steps(self) -> Iterator[int]:
         events: list[tuple[int, Callable[[], None]]] = [
-            *((entry[0], partial(self._change, *entry)) for entry in self.entries),
+            *((position, partial(self._change, position)) for position in sorted({e[0] for e in self.entries})),
             *((position, partial(self._switch, position, text)) for position, text in self.switches),
         ]
         events.sort(key=lambda event: event[0])
@@ -280,8 +282,9 @@ class Replay:
                 if self._driver.history.changes > changes:
                     self._note_plan(done)
             yield done
-        for _, act in events:  # after the last tuple
-            act()
+        for position, text in self.switches:
+            if position == done:  # after the last tuple
+                self._switch(position, text)
         if self._driver is not None:
             self._close()
         yield done
@@ -295,7 +298,7 @@ class Replay:
     def _advance(self, cuts: Sequence[tuple[int, int]], count: int) -> Sequence[tuple[int, int]]:
         """Go on by so many of these rows; those that are left. While no query is there, they pass by."""
         if self._driver is not None:
-            self._take(self._driver.bucket.advance(count))
+            self._take(self._driver.advance(count))
         if not self.entries:
             return cuts
         times = np.concatenate([a.times[start:end] for a, (start, end) in zip(self.moving.values(), cuts, strict=True)])
@@ -303,18 +306,28 @@ class Replay:
         gone = np.bincount(streams[np.lexsort((streams, times))[:count]], minlength=len(cuts)).tolist()
         return [(start + passed, end) for (start, end), passed in zip(cuts, gone, strict=True)]
 
-    def _change(self, position: int, name: str, change: Change) -> None:
-        """A query enters or leaves."""
-        if change == "leave":
-            self._present.remove(name)
-        else:
-            self._present.append(name)
-        if self._driver is None:
+    def _change(self, position: int) -> None:
+        """Queries enter and leave, all at once: one that enters sees what those that leave could still use.
+
+        A query that leaves has emitted what was to be said of instants before the tuple that comes.
+        """
+        changes = {name: change for at, name, change in self.entries if at == position}
+        there = [name for name in self._present if name not in changes]
+        coming = [name for name, change in changes.items() if change == "enter"]
+        if self._driver is not None:
+            self._take(self._driver.bucket.settle(self._time_at(position)))
+        self._present = there + coming
+        if self._driver is None and self._present:
             self._open(position)
-        elif self._present:
-            self._driver.serve(self._serving)
-        else:
+        elif self._driver is not None and self._present:
+            self._driver.serve(self._serving, anew=coming)
+        elif self._driver is not None:
             self._stop()
+
+    def _time_at(self, position: int) -> int:
+        """When the tuple at a position comes."""
+        times = np.concatenate([a.times for a in self.moving.values()])
+        return int(np.partition(times, position)[position])
 
     def _switch(self, position: int, text: str) -> None:
         if self._driver is not None:

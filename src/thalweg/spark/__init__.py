@@ -8,6 +8,7 @@ What a user talks to:
 - :mod:`~thalweg.spark.session`: a Spark on this machine alone.
 - :mod:`~thalweg.spark.java`: the Java that it runs on.
 - :mod:`~thalweg.spark.operator_session`: the session that queries run in, with the settings that they need.
+- :mod:`~thalweg.spark.data_sources`: our Python data sources, made known to a session.
 
 A query is put together:
 
@@ -42,7 +43,11 @@ A bucket runs its batch:
 
 - :mod:`~thalweg.spark.operator`: the stateful operator, as Spark loads it.
 - :mod:`~thalweg.spark.bucket_task`: what a task does with a bucket.
+- :mod:`~thalweg.spark.bucket_spec`: what a bucket runs, and what a batch brings for it.
 - :mod:`~thalweg.spark.resident`: a bucket that lives on: its engine, its log, its record.
+- :mod:`~thalweg.spark.reception`: the rows of a batch that came in time, and those to be kept out.
+- :mod:`~thalweg.spark.record`: what is committed beside the log.
+- :mod:`~thalweg.spark.refill`: an engine from the log.
 - :mod:`~thalweg.spark.watermarks`: how far time has come in it.
 - :mod:`~thalweg.spark.intake`: how many rows it was given, and kept out.
 - :mod:`~thalweg.spark.side_output`: the rows that it kept out, in files.
@@ -55,5 +60,6 @@ A bucket runs its batch:
 Results go out:
 
 - :mod:`~thalweg.spark.bucket_output`: results out of their blobs, and what Spark observes.
+- :mod:`~thalweg.spark.outbox`: results of many readers, each in a directory of its own.
 - :mod:`~thalweg.spark.metrics`: the reports of buckets, added up.
 """

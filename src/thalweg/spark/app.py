@@ -37,6 +37,7 @@ from thalweg.spark.operator_session import check_session, moved, operator_sessio
 from thalweg.spark.query_builder import QueryBuilder
 from thalweg.spark.receivers import Receiver, checked, known_receivers, leave_word
 from thalweg.spark.session import local_session
+from thalweg.spark.shared_app import SharedQueries, Started
 from thalweg.spark.streams import Stream
 from thalweg.spark.workers import start_early
 
@@ -70,6 +71,7 @@ class App:
         self._streams: dict[str, Stream] = {}
         self._receivers: list[Receiver] = []
         self._builder = QueryBuilder(self.spark, self._streams, self._commands, self.directory)
+        self._shared = SharedQueries(self._builder)
         start_early(self.spark)
 
     def stream(
@@ -132,6 +134,57 @@ class App:
             names = ", ".join(query.name for query in queries)
             raise QueryError(f"the text has {len(queries)} queries ({names})", None, "Pass one at a time.")
         return queries[0]
+
+    # -- Queries that share runs ----------------------------------------------------------
+
+    def register(self, name: str, cql: str) -> None:
+        """Register a continuous query, to be served together with others that join the same.
+
+        Before :meth:`start` it waits for that. Afterwards it enters the run whose join it shares, with the next batch
+        but one at the latest: it sees what the windows hold, and has the results that come from then on. Nothing
+        changes for the others. A query that shares no join gets a run of its own.
+
+        >>> app.register("spread_1m", "SELECT ... [RANGE 1 MINUTE] ...")        # doctest: +SKIP
+        >>> app.register("spread_1h", "SELECT ... [RANGE 1 HOUR] ...")          # doctest: +SKIP
+        >>> app.start("/data/jobs/spreads")                                     # doctest: +SKIP
+        >>> app.read("spread_1m").writeStream...                                # doctest: +SKIP
+        """
+        self._shared.register(name, cql)
+
+    def deregister(self, name: str) -> None:
+        """Let a registered query go, with the next batch but one at the latest. What was published for it stays."""
+        self._shared.deregister(name)
+
+    def start(
+        self,
+        directory: str | Path,
+        *,
+        options: Options | Mapping[str, Any] | None = None,
+        sinks: Mapping[str, str | Path] | None = None,
+        trigger: Mapping[str, Any] | None = None,
+    ) -> Started:
+        """Run all registered queries, and those that were registered in this directory before.
+
+        Args:
+            directory: of the runs: their checkpoints, results, commands. Start from it again to go on.
+            options: see :class:`thalweg.Options`; they hold for all.
+            sinks: for some of the queries, a directory that their results are also written to, as parquet.
+            trigger: as keywords of Spark's own: ``{"processingTime": "5 seconds"}``, ``{"availableNow": True}``.
+
+        """
+        return self._shared.start(directory, Options.of(options), sinks, trigger)
+
+    def read(self, name: str) -> DataFrame:
+        """The results of a registered query, as a stream of their own: from here on it is plain Spark."""
+        return self._shared.read(name)
+
+    def table(self, name: str) -> DataFrame:
+        """The results of a registered query so far."""
+        return self._shared.table(name)
+
+    def queries(self) -> list[dict[str, Any]]:
+        """The registered queries: the run and the slices that serve each, its results, its share of the cost."""
+        return self._shared.describe()
 
     def explain(self, cql: str, options: Options | Mapping[str, Any] | None = None) -> str:
         """What a query means, the plan that it would begin with, and how its tuples are spread over buckets.

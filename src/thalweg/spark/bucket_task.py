@@ -17,11 +17,12 @@ from pyspark import TaskContext
 
 from thalweg.engine.time_bounds import NEVER
 from thalweg.errors import ThalwegError
+from thalweg.spark.bucket_spec import Arriving, Outcome, Spec
 from thalweg.spark.buckets import bucket_keys
 from thalweg.spark.commands import STARTED, Sent
 from thalweg.spark.image_directory import image_directory
 from thalweg.spark.operator import SAVED, TOTALS
-from thalweg.spark.resident import Arriving, Outcome, Resident, Spec, attend
+from thalweg.spark.resident import Resident, attend
 from thalweg.spark.side_output import write
 
 if TYPE_CHECKING:

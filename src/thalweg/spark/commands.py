@@ -21,7 +21,14 @@ Decisive = tuple[str, str | None]
 STARTED = "started"
 """What stands among the commands of a batch if it is the first one of a run."""
 
-_ARGUMENTS = {"plan": {"plan", "states"}, "adapt": set[str](), "end": set[str](), "cancel": set[str]()}
+_ARGUMENTS = {
+    "plan": {"plan", "states"},
+    "adapt": set[str](),
+    "enter": {"name", "text"},
+    "leave": {"name"},
+    "end": set[str](),
+    "cancel": set[str](),
+}
 """Each command with its own arguments; ``query`` says for which query it is."""
 _OF_ALL = {"command", "query", "at"}
 """``at`` is the time that former versions wrote into a command. It has no meaning any more."""
@@ -99,6 +106,9 @@ def check(command: Any) -> Command:
         raise OptionError(f"command '{name}' has no argument {_excerpt(min(unknown))}")
     if name == "plan" and not isinstance(command.get("plan"), str):
         raise OptionError("command 'plan' needs a plan, as text: plan=\"(A B) C\"")
+    for argument in sorted(_ARGUMENTS[name] & {"name", "text"}):
+        if not isinstance(command.get(argument), str) or not command[argument].strip():
+            raise OptionError(f"command '{name}' needs a {argument}, as text")
     if command.get("states", "auto") not in get_args(States):
         raise OptionError(f"states is one of {', '.join(get_args(States))}, not {_shown(command['states'])}")
     if not isinstance(command.get("query", ""), str):

@@ -3,37 +3,20 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from thalweg.engine.time_bounds import NEVER
+from thalweg.spark import data_sources
 from thalweg.spark.command_files import CommandFiles
 from thalweg.spark.command_source import MOST_COMMANDS, QUERY, CommandSource
 from thalweg.spark.description import Description
 
 
 def register(spark: SparkSession) -> None:
-    """Let a session know the source of commands, unless it does: one that was copied from another app's session.
-
-    Spark asks the active session of the thread whether the name is taken. That may be another app's. So this one is the
-    active one meanwhile.
-    """
-    session: Any = spark._jsparkSession
-    if session.sessionState().dataSourceManager().dataSourceExists(CommandSource.name()):
-        return
-    jvm: Any = spark._jvm
-    sessions = jvm.org.apache.spark.sql.classic.SparkSession
-    active = sessions.getActiveSession()
-    sessions.setActiveSession(session)
-    try:
-        spark.dataSource.register(CommandSource)
-    finally:
-        if active.isDefined():
-            sessions.setActiveSession(active.get())
-        else:
-            sessions.clearActiveSession()
+    """Let a session know the source of commands."""
+    data_sources.register(spark, CommandSource)
 
 
 def commands(

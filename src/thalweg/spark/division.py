@@ -5,6 +5,9 @@ selections are columns that Spark computes before its rows are packed, and the r
 the SELECT list are a filter and a projection over what the operator emits. Inside is left a query whose every
 expression is a column.
 
+Of queries that share a run, the join's own keys and operands are columns likewise. All that is a reader's is evaluated
+inside, so that readers can come and go.
+
 Running aggregates and ``EXCEPT`` need the joined row inside: residual predicates, group keys and arguments of
 aggregates are evaluated there, as in process. Those of one stream that cannot be are columns that Spark computes
 before, too. The SELECT list of ``EXCEPT`` is Spark's. That of aggregates, and HAVING, are evaluated inside: a row is
@@ -23,6 +26,7 @@ from sqlglot import exp
 
 from thalweg.cql import render
 from thalweg.cql.conjuncts import conjuncts
+from thalweg.cql.group import Group, expressions_of
 from thalweg.cql.in_process import Translator, typed_value
 from thalweg.cql.query import (
     Aggregation,
@@ -80,6 +84,26 @@ def divide(query: Query, keep: Mapping[str, Kept] | None = None) -> Division:
     return _divide_join(query, keep)
 
 
+def divide_shared(group: Group, keep: Mapping[str, Kept] | None = None) -> Division:
+    """Divide the join of queries that share a run; ``keep`` as of :func:`divide`. Buckets get all that is carried.
+
+    What is inside is the join over the columns that buckets get, with the windows of all readers together.
+    """
+    query = group.whole
+    below = _Below(query)
+    for reader in group.readers:
+        for expression in expressions_of(reader):
+            below.check_inside(expression, reader.name)
+    inside = replace(query, streams=tuple(replace(r, window=_window(below, r.window)) for r in query.streams))
+    inside = _with_join(below, inside)
+    carried = carriage(inside, keep)
+    given = tuple(replace(r, schema=each.columns) for r, each in zip(inside.streams, carried, strict=True))
+    inside = _with_columns(replace(inside, streams=given), below.types)
+    # Who selects a row may change: so everything is computed of all rows.
+    query = replace(query, streams=tuple(replace(ref, selection=None) for ref in query.streams))
+    return Division(query, inside, carried, below.computed, tuple(None for _ in query.streams), {}, (), ())
+
+
 def is_guarded(name: str) -> bool:
     """Whether a computed column is needed of selected rows alone: all are but selections and partitions."""
     return not name.startswith(_OF_ALL)
@@ -123,6 +147,20 @@ class _Below:
             stream = self._query.aliases.index(aliases.pop())
             return self.column(stream, expression, pa.string() if kind is None else kind, of_all=of_all)
         return expression
+
+    def check_inside(self, expression: exp.Expression, reader: str) -> None:
+        """Refuse what a reader computes of joined rows if it cannot be computed in process."""
+        if any(column.table == "" for column in expression.find_all(exp.Column)):
+            return  # of groups: their columns are the engine's own
+        try:
+            self.translate(expression)
+        except (NoTypeError, NotInProcessError) as error:
+            raise UnsupportedError(
+                f"query '{reader}' shares a run, where '{render(expression)}' is computed without Spark: {error} not "
+                "computed so",
+                None,
+                "Select the columns, and compute the rest from the DataFrame that app.read returns.",
+            ) from error
 
     def check_shown(self, aggregation: Aggregation) -> None:
         """Refuse a SELECT list, or a HAVING, over groups that cannot be computed in process."""
@@ -238,18 +276,6 @@ def _window(below: _Below, window: Window) -> Window:
 def _divide_lasting(query: Query, keep: Mapping[str, Kept] | None) -> Division:
     """Aggregates and EXCEPT: joined rows are needed inside. What can be computed there is."""
     below = _Below(query)
-    classes = tuple(
-        replace(attribute, members={s: below.if_needed(m, attribute.type) for s, m in attribute.members.items()})
-        for attribute in query.classes
-    )
-    thetas = tuple(
-        replace(
-            theta,
-            left=replace(theta.left, expression=below.if_needed(theta.left.expression, theta.type)),
-            right=replace(theta.right, expression=below.if_needed(theta.right.expression, theta.type)),
-        )
-        for theta in query.thetas
-    )
     refs = tuple(
         replace(
             ref,
@@ -259,7 +285,7 @@ def _divide_lasting(query: Query, keep: Mapping[str, Kept] | None) -> Division:
         for ref in query.streams
     )
     residual = tuple(below.if_needed(each, pa.bool_()) for each in query.residual)
-    inside = replace(query, streams=refs, classes=classes, thetas=thetas, residual=residual)
+    inside = _with_join(below, replace(query, streams=refs, residual=residual))
     read: list[ColumnKey] = []
     names = physical_names(query) | engine_columns(query)
     if query.aggregation is None:
@@ -273,6 +299,23 @@ def _divide_lasting(query: Query, keep: Mapping[str, Kept] | None) -> Division:
     filters = tuple(None for _ in query.streams)
     gathered = {names[key]: key for key in read}
     return Division(query, inside, carried, below.computed, filters, gathered, (), query.select if read else ())
+
+
+def _with_join(below: _Below, query: Query) -> Query:
+    """The query with keys and operands that can be computed inside."""
+    classes = (
+        replace(attribute, members={s: below.if_needed(m, attribute.type) for s, m in attribute.members.items()})
+        for attribute in query.classes
+    )
+    thetas = (
+        replace(
+            theta,
+            left=replace(theta.left, expression=below.if_needed(theta.left.expression, theta.type)),
+            right=replace(theta.right, expression=below.if_needed(theta.right.expression, theta.type)),
+        )
+        for theta in query.thetas
+    )
+    return replace(query, classes=tuple(classes), thetas=tuple(thetas))
 
 
 def _as_written(expression: exp.Expression, aggregation: Aggregation) -> str:

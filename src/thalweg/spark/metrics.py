@@ -22,6 +22,8 @@ OBSERVED = "buckets"
 
 PHASES = ("decode", "probe", "complete", "emit", "log", "adapt", "rebuild")
 
+_BY_QUERY = "queries"
+"""Rows of results, by the names of the queries that share a run."""
 _BY_STREAM = ("tuples", "late", "bad", "rows_so_far", "late_so_far", "bad_so_far")
 """By alias; a stream that is not there has none."""
 _NUMBERS = (
@@ -70,7 +72,7 @@ def _reports(progress: StreamingQueryProgress | None) -> list[Metrics]:
 def add_up(reports: Sequence[Mapping[str, Any]]) -> Metrics:
     """The totals of the reports of buckets, with each of them."""
     total: Metrics = {name: sum(report[name] for report in reports) for name in _NUMBERS}
-    for name in _BY_STREAM:
+    for name in (*_BY_STREAM, _BY_QUERY):
         total[name] = _sum(report[name] for report in reports)
     for name in _TEXTS:
         total[name] = list(dict.fromkeys(text for report in reports for text in report[name]))
@@ -94,7 +96,7 @@ def _sum(counts: Iterable[Mapping[str, Any]]) -> Counts:
 
 def _with_timestamps(report: Mapping[str, Any]) -> Metrics:
     history = [{**period, "time": timestamp(period["time"])} for period in report["history"]]
-    counts = {name: Counts(report[name]) for name in _BY_STREAM}
+    counts = {name: Counts(report[name]) for name in (*_BY_STREAM, _BY_QUERY)}
     return {**report, **counts, "watermark": timestamp(report["watermark"]), "history": history}
 
 

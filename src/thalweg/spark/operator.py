@@ -23,11 +23,13 @@ if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql.streaming.stateful_processor import TimerValues
 
-    from thalweg.spark.resident import Spec
+    from thalweg.spark.bucket_spec import Spec
 
 TOTALS = ("results", "state_tuples", "state_entries", "state_bytes", "probes", "completions", "rebuilds")
 SAVED = tuple(each.name for each in fields(Savings))
-EMITTED = ", ".join(["bucket INT, reader STRING, body BINARY, metrics STRING", *(f"{name} BIGINT" for name in (*TOTALS, *SAVED))])
+EMITTED = ", ".join(
+    ["bucket INT, reader STRING, body BINARY, metrics STRING", *(f"{name} BIGINT" for name in (*TOTALS, *SAVED))]
+)
 """What the operator emits: blobs of results, each with its reader, all metrics as a text, and those that Spark adds
 up, also as numbers."""
 

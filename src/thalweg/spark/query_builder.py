@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
+from thalweg import cql as language
+from thalweg.cql.group import Group, grouped
 from thalweg.cql.query import Query, StreamRef
 from thalweg.driver.planning import interval_option, plan_for
+from thalweg.errors import QueryError
 from thalweg.event_times import warn_of_zones
 from thalweg.options import Options
 from thalweg.plan.partitioning import choose_partitioning
@@ -20,13 +24,15 @@ from thalweg.spark import control, side_output
 from thalweg.spark.answer import Answer, Prepared
 from thalweg.spark.bucket_input import BucketInput
 from thalweg.spark.bucket_output import observation, observed, results
+from thalweg.spark.bucket_spec import Spec
 from thalweg.spark.buckets import bucket_keys, default_buckets
 from thalweg.spark.command_files import CommandFiles
 from thalweg.spark.description import BUCKETS, Description, description
-from thalweg.spark.division import Division, divide
+from thalweg.spark.division import Division, divide, divide_shared
 from thalweg.spark.operator import EMITTED, BucketOperator
+from thalweg.spark.outbox.sink import BODY, READER
 from thalweg.spark.relations import Broadcasted
-from thalweg.spark.resident import Spec
+from thalweg.spark.shared_run import Registered, SharedRun, base_query, bind_one
 from thalweg.spark.streams import Stream
 
 
@@ -58,12 +64,53 @@ class QueryBuilder:
             query.name, lambda known, is_ending: self._prepared(query, options, known, is_ending=is_ending), sessions
         )
 
+    @property
+    def catalog(self) -> dict[str, language.Source]:
+        """The streams as texts may name them."""
+        return {known: stream.source for known, stream in self._streams.items()}
+
+    def shared(self, name: str, registered: Sequence[Registered], options: Options, commands: CommandFiles) -> Answer:
+        """What the outbox of a run takes that some queries share; commands to it come from these files."""
+        catalog = self.catalog
+        group, *others = grouped(bind_one(each.text, each.name, catalog) for each in registered)
+        if others:
+            names = " and ".join(f"'{each.readers[0].name}'" for each in (group, *others))
+            raise QueryError(f"queries {names} cannot share a run", None, "They join other streams, or differently.")
+        whole = replace(group.whole, name=name)
+        plan_for(whole, Statistics.default(whole), options.plan, options.states)
+        sessions = [self._streams[ref.stream].session for ref in whole.streams if not ref.is_static]
+
+        def prepare(known: Description | None, is_ending: bool) -> Prepared:
+            division = self.divide_shared(group)
+            inside = replace(division.inside, name=name)
+            run = SharedRun(uuid.uuid4().hex, name, group.join, inside.join, catalog, tuple(registered))
+            run.group(registered)  # what is wrong with a query is said now
+            division = replace(division, inside=inside)
+            query = base_query(group.join, name)
+            return self._run(query, division, options, commands, known, run, is_ending=is_ending)
+
+        return Answer(name, prepare, sessions)
+
     def _prepared(self, query: Query, options: Options, known: Description | None, *, is_ending: bool) -> Prepared:
         """The query as one stateful operator, to go on from a checkpoint of this description, or to begin.
 
         ``is_ending``: all that is left to do from there is a batch that ends the input.
         """
         division = self.divide(query)
+        return self._run(query, division, options, self._commands, known, None, is_ending=is_ending)
+
+    def _run(
+        self,
+        query: Query,
+        division: Division,
+        options: Options,
+        commands: CommandFiles,
+        known: Description | None,
+        shared: SharedRun | None,
+        *,
+        is_ending: bool,
+    ) -> Prepared:
+        """The operator of a query; ``shared``: of those that share a run, for which ``query`` stands."""
         most_buckets = int((known or {}).get(BUCKETS) or self.most_buckets(options))
         partitioning = choose_partitioning(query, most_buckets)
         bucket_input = BucketInput(self.spark, self._streams, division, partitioning, options)
@@ -75,7 +122,7 @@ class QueryBuilder:
         packed.append(
             control.commands(
                 self.spark,
-                self._commands,
+                commands,
                 keys,
                 query.name,
                 described,
@@ -98,13 +145,14 @@ class QueryBuilder:
             if options.idle_timeout is None
             else interval_option("idle_timeout", options.idle_timeout),
             plan=options.plan,
-            policies=Policies.of(options, written=options.plan is not None, lasting=query.may_hold_forever).shared_by(
-                partitioning.buckets
-            ),
+            policies=Policies.of(
+                options, written=options.plan is not None, lasting=division.query.may_hold_forever
+            ).shared_by(partitioning.buckets),
             late_directory=side_output.shared(self._directory) if options.late_rows == "table" else None,
             described=described,
             shown=tuple(bucket_input.shown(s) for s in range(len(query.streams))),
             selections=tuple(ref.selection for ref in query.streams) if division.select else (),
+            shared=shared,
         )
         emitted = (
             reduce(DataFrame.unionAll, packed)
@@ -114,11 +162,17 @@ class QueryBuilder:
             )
             .observe(observation(query.name), *observed(saves=options.feedback is not None and query.kind == "join"))
         )
+        if shared is not None:
+            return Prepared(emitted.select(READER, BODY), described)
         return Prepared(results(division, self._streams, emitted), described)
 
     def divide(self, query: Query) -> Division:
         """Which part of a query Spark SQL computes, and which part its buckets."""
         return divide(query, {name: known.kept for name, known in self._streams.items()})
+
+    def divide_shared(self, group: Group) -> Division:
+        """The same of queries that share a run."""
+        return divide_shared(group, {name: known.kept for name, known in self._streams.items()})
 
     def most_buckets(self, options: Options) -> int:
         """Into how many buckets a query that begins is divided at most."""

@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from thalweg.adapt.ledger import Ledger
+from thalweg.adapt.production import ProductionDecider
 from thalweg.engine.join import JoinEngine
 from thalweg.experiments import answers
 from thalweg.experiments.experiment import Report, Row
@@ -21,6 +23,7 @@ from thalweg.experiments.jisc.workloads import Tuples
 from thalweg.experiments.jit.workloads import Clique
 from thalweg.experiments.laps import NO_LAP, Lap, Laps, side_by_side
 from thalweg.options import Production
+from thalweg.plan.join_graph import JoinGraph
 
 Method = Literal["nested loops", "hash"]
 
@@ -128,6 +131,7 @@ class Ride:
             nested_loops=contender.method == "nested loops",
             production=contender.production,
         )
+        self._decider = ProductionDecider(JoinGraph.of(clique.query), Ledger())
         self._tuples = course.tuples
         self._position = 0
         self.to(clique.window)
@@ -138,7 +142,8 @@ class Ride:
         before, found, seconds = self.engine.work, answers.NOTHING, 0.0
         started = time.process_time()
         self.engine.offer(batch)
-        blocks = self.engine.advance()
+        decides = self.engine.gated is not None
+        blocks = self._decider.advance(self.engine) if decides else self.engine.advance()
         while (block := next(blocks, None)) is not None:
             seconds += time.process_time() - started
             found = found.joined(answers.fingerprint(block[:, 2:].T))

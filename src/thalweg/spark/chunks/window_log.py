@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, replace
 from itertools import groupby
 from typing import Any, Protocol
@@ -35,8 +35,7 @@ class Chunks:
     """What is in the log of a bucket."""
 
     def __init__(self, query: Query) -> None:
-        self._streams = query.streams
-        self._homes = [_home(query, stream) for stream in range(len(query.streams))]
+        self.serve(query)
         self._chunks: list[Chunk] = []
         self._bundles = Bundles()
         self._numbers = [0] * len(query.streams)
@@ -44,6 +43,17 @@ class Chunks:
 
     def __len__(self) -> int:
         return len(self._chunks)
+
+    def serve(self, query: Query, boundaries: Iterable[int] = ()) -> None:
+        """Keep what this query needs from now on. Batches on both sides of a boundary are not merged."""
+        self._streams = query.streams
+        self._homes = [_home(query, stream) for stream in range(len(query.streams))]
+        self._boundaries = frozenset(boundaries)
+
+    @property
+    def oldest(self) -> int | None:
+        """The first batch that rows are of; None: there are no rows. Of merged batches, it is the last one."""
+        return min((chunk.batch for chunk in self._chunks), default=None)
 
     # -- Reading --------------------------------------------------------------------------
 
@@ -141,6 +151,9 @@ class Chunks:
         for start in range(len(batches) - _MERGED + 1):
             run = slice(start, start + _MERGED)
             is_even = len({batch[0].span for batch in batches[run]}) == 1
+            first, last = batches[start][0].batch, batches[start + _MERGED - 1][0].batch
+            if any(first < boundary <= last for boundary in self._boundaries):
+                continue
             chunks = (chunk for batch in batches[run] for chunk in batch)
             if is_even and sum(rows[run]) <= limit and self._bundles.fit_a_piece(chunks):
                 return batches[run]

@@ -1,0 +1,85 @@
+"""What a bucket runs, what a batch brings for it, and what the batch led to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sqlglot import exp
+
+from thalweg.cql.query import Query
+from thalweg.plan.partitioning import Partitioning
+from thalweg.policies import DEFAULT_POLICIES, Policies
+from thalweg.spark.commands import Sent
+from thalweg.spark.description import Description
+from thalweg.spark.relations import Relations
+from thalweg.spark.shared_run import SharedRun
+from thalweg.spark.side_output import KeptOut
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What a bucket runs; the same for all buckets of a query.
+
+    Attributes:
+        identity: told apart from every other run of any query.
+        query: the query inside the operator.
+        partitioning: how its tuples are spread over buckets.
+        lateness: for each stream, in microseconds; None for a static relation.
+        relations: the rows of the static relations, if there are any.
+        idle_timeout: see :class:`Watermarks`.
+        plan: the initial plan as text, if the user gave one.
+        late_directory: where rows that were kept out are put; None: they are only counted.
+        described: what a checkpoint remembers of the query.
+        policies: those of each bucket.
+        shown: for each stream, the columns that come with its rows only to be shown if a row is kept out.
+        selections: for each stream the conditions on it alone, where Spark computes them; (): nowhere.
+        shared: the queries that share the run; None: it is that of one query. ``query`` is then what those that the run
+            begins with amount to.
+
+    """
+
+    identity: str
+    query: Query
+    partitioning: Partitioning
+    lateness: tuple[int | None, ...]
+    relations: Relations | None
+    idle_timeout: int | None
+    plan: str | None
+    late_directory: Path | None
+    described: Description
+    policies: Policies = DEFAULT_POLICIES
+    shown: tuple[tuple[str, ...], ...] = ()
+    selections: tuple[exp.Expression | None, ...] = ()
+    shared: SharedRun | None = None
+
+
+@dataclass(slots=True)
+class Arriving:
+    """What a batch brings for one bucket.
+
+    ``bodies`` are (stream, blob of rows), ``news`` (stream, newest event time, moment), ``bad`` how many rows of each
+    stream have no event time, ``rejected`` (stream, blob) rows that can join nothing, or only their event times,
+    ``commands`` what was sent to queries, ``query_id`` Spark's own id of this one, ``starts`` whether the batch is the
+    first one of a run (told only where streams may be idle).
+    """
+
+    bodies: list[tuple[int, bytes]] = field(default_factory=list)
+    news: list[tuple[int, int | None, int]] = field(default_factory=list)
+    bad: dict[int, int] = field(default_factory=dict)
+    rejected: list[tuple[int, bytes]] = field(default_factory=list)
+    commands: list[Sent] = field(default_factory=list)
+    query_id: str | None = None
+    starts: bool = False
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a batch led to: its number, results as blobs with their readers, rows kept out, the record, metrics."""
+
+    batch: int
+    results: list[tuple[str, bytes]]
+    kept_out: list[KeptOut]
+    record: str
+    metrics: dict[str, Any]

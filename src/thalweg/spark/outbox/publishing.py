@@ -1,0 +1,158 @@
+"""What a commit does: rows that tasks have staged become visible, exactly once.
+
+Design
+    Tasks of a batch stage files under names that no other attempt chooses. The commit runs in one process, in six
+    steps:
+
+    1. Claim the outbox for the query, and refuse a batch that is older than what was published.
+    2. See that the files are there, as the tasks left them.
+    3. For each reader: create the batch's manifest, which names its files, unless there is one.
+    4. For each reader: rename the files that the manifest names to their final names.
+    5. Mark the batch as done.
+    6. Remove what attempts at earlier batches have left.
+
+Invariant
+    The manifest decides. It appears whole, once, and never changes. A file becomes visible only if its manifest names
+    it, under a name that the manifest gives. So it does not matter how often, or by how many processes, a batch is
+    committed. This holds because the rows of a batch are a function of what Spark has committed before and of its
+    input. Attempts may cut and order them differently, but for each reader all of them have the same rows.
+
+    Spark commits batch 13 only after the commit of batch 12 has returned. It runs only its last batch again. A crash
+    leaves one of these:
+
+    - before step 3, or in the midst of it: some readers have a manifest and the others do not. The batch is run again
+      and stages new files. Readers with a manifest get the files that it names, which are of the first attempt. Readers
+      without one get one, which names new files.
+    - in the midst of step 4: some files have their final names. The batch is run again. Renaming a file that was
+      renamed finds nothing to do.
+    - before step 5, or after it: the batch is run again, or Spark had noted it down, and it is not.
+    - in the midst of step 6: the commit of the next batch goes on with it.
+
+    Two commits of a batch may run at the same time. A query that is stopped no longer waits for a commit that it has
+    begun; that commit may still be running when the query starts again. Only one of the two creates a manifest. Both
+    rename the same files, and the slower one finds nothing to do.
+
+    For the same reason nothing is deleted when Spark gives a batch up (``abort``): it does so when it is interrupted
+    while it waits for a commit. The manifest that the commit is about to create may name any file of the batch. Files
+    of a batch are deleted from the commit of the next one on. Then all manifests of the batch are there, and files that
+    they name are renamed, not deleted.
+
+    A file that a manifest names may be in neither place. Then it was visible, and whoever reads the outbox has taken it
+    away. It cannot have been lost before: step 2 has seen it, and nothing deletes it.
+
+Cost
+    For each reader with rows: two small files (a draft and its link), and a look and a rename for each of its files.
+    For a batch: a few looks at small directories. Nothing grows with the number of earlier batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from thalweg.errors import OutboxError
+from thalweg.spark.outbox.directory import Outbox
+from thalweg.spark.outbox.layout import Manifest, PublishedFile, Staged, batch_number, published_name, reader_name
+
+
+def publish(outbox: Outbox, query: str, batch: int, staged: Iterable[Staged]) -> None:
+    """Publish the files that an attempt at a batch has staged, unless another attempt was first."""
+    # 1. Claim.
+    outbox.claim(query)
+    outbox.check(query, batch)
+    by_reader: dict[str, list[Staged]] = {}
+    for file in staged:
+        by_reader.setdefault(file.reader, []).append(file)
+    known = {reader: outbox.manifest(reader, batch) for reader in sorted(by_reader)}
+    # 2. Look, before the first manifest is there: what fails here can be done again.
+    for reader, manifest in known.items():
+        if manifest is None:
+            _look(outbox, batch, by_reader[reader])
+    # 3. Decide.
+    decided = [
+        manifest or _decide(outbox, _manifest(reader, query, batch, by_reader[reader]))
+        for reader, manifest in known.items()
+    ]
+    # 4. Show.
+    for manifest in decided:
+        _show(outbox, manifest)
+    # 5. Note.
+    if outbox.latest() != batch:
+        outbox.mark_done(batch)
+    # 6. Clean up.
+    clean(outbox, batch)
+
+
+def _look(outbox: Outbox, batch: int, staged: Iterable[Staged]) -> None:
+    """See that files are where the tasks have left them."""
+    for file in staged:
+        path = outbox.places.staged_of(batch, file.reader) / file.name
+        size = outbox.files.size(path)
+        if size != file.size:
+            raise OutboxError(
+                f"a task has written {file.size:,} bytes of batch {batch} to {path}, and the driver finds "
+                f"{'no such file' if size is None else f'{size:,} bytes'} there. This commit has published nothing. "
+                "An outbox must be a directory that driver and workers share."
+            )
+
+
+def _manifest(reader: str, query: str, batch: int, staged: list[Staged]) -> Manifest:
+    numbers = [file.number for file in staged]
+    if len(set(numbers)) < len(numbers):
+        raise OutboxError(
+            f"batch {batch} has two files for reader {reader!r} from one task: {sorted(numbers)}. A batch has one "
+            "attempt of each task."
+        )
+    return Manifest(
+        reader,
+        batch,
+        query,
+        tuple(
+            PublishedFile(published_name(batch, file.number), file.name, file.rows, file.size)
+            for file in sorted(staged, key=lambda file: file.number)
+        ),
+    )
+
+
+def _decide(outbox: Outbox, manifest: Manifest) -> Manifest:
+    """The manifest that counts: this one, if it is the first."""
+    path = outbox.places.manifest(manifest.reader, manifest.batch)
+    drafts = outbox.places.staged_of(manifest.batch, manifest.reader)
+    if outbox.create(path, manifest.to_json(), drafts):
+        return manifest
+    first = outbox.manifest(manifest.reader, manifest.batch)
+    if first is None:
+        raise OutboxError(f"{path} was there, and is gone. Nothing but the outbox itself may change its manifests.")
+    return first
+
+
+def _show(outbox: Outbox, manifest: Manifest) -> None:
+    """Give files their final names; those that have been given theirs are no longer where they were staged."""
+    staged = outbox.places.staged_of(manifest.batch, manifest.reader)
+    for file in manifest.files:
+        outbox.files.move(staged / file.staged, outbox.places.reader(manifest.reader) / file.name)
+
+
+def clean(outbox: Outbox, batch: int) -> None:
+    """Remove what attempts at batches before this one have left, and the marks of those."""
+    files, places = outbox.files, outbox.places
+    for name in files.names(places.staged):
+        number = batch_number(name)
+        if number is not None and number < batch:
+            for folder in files.names(places.staged / name):
+                _clean_folder(outbox, reader_name(folder), number)
+            files.remove_directory(places.staged / name)
+    for name in files.names(places.done):
+        number = batch_number(name)
+        if number is not None and number < batch:
+            files.remove(places.done / name)
+
+
+def _clean_folder(outbox: Outbox, reader: str, batch: int) -> None:
+    """Remove what is left of a batch for a reader; what the manifest names is shown, should it still be here."""
+    folder = outbox.places.staged_of(batch, reader)
+    manifest = outbox.manifest(reader, batch)
+    if manifest is not None:
+        _show(outbox, manifest)
+    for name in outbox.files.names(folder):
+        outbox.files.remove(folder / name)
+    outbox.files.remove_directory(folder)
