@@ -124,9 +124,9 @@ class SharingChoice(StrEnum):
 SharingOption = Annotated[
     SharingChoice,
     typer.Option(
-        help="How queries over one join share its windows: in slices as the cost model advises (auto, cpu), in as many "
-        "as keep no tuple too long (memory). none: a join for each query. For comparison: one slice (pull_up), or a join "
-        "for each part of the streams (push_down). The answers are the same."
+        help="How queries over one join share its windows: in slices as the cost model advises (auto, cpu), or in as "
+        "many as keep no tuple too long (memory). none: a join for each query. For comparison: one slice (pull_up), "
+        "or a join for each part of the streams (push_down). The answers are the same."
     ),
 ]
 
