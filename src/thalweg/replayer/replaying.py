@@ -19,6 +19,7 @@ from thalweg.driver.bucket_driver import BucketDriver
 from thalweg.driver.planning import interval_option, plan_for
 from thalweg.engine.batch import Batch
 from thalweg.engine.compilation import ready_kernels
+from thalweg.engine.join_bucket import JoinBucket
 from thalweg.engine.observations import Work
 from thalweg.engine.payload import TablePayload
 from thalweg.engine.readers import Emitted
@@ -31,7 +32,7 @@ from thalweg.plan.difference import format_any
 from thalweg.plan.statistics import Statistics
 from thalweg.plan.tree import Node, format_node
 from thalweg.policies import Policies
-from thalweg.replayer.arrivals import Arrivals, arrivals, measured_statistics, slices
+from thalweg.replayer.arrivals import Arrivals, arrivals, cut, measured_statistics
 from thalweg.replayer.summary import PlanUse, ReplayResult, StateSize, Summary
 
 Transitions = Sequence[tuple[int, str]]
@@ -158,6 +159,8 @@ class Replay:
         self._work = Work(0, 0, 0, 0, 0, 0)
         self._savings: Savings | None = None
         self._decisions: tuple[Decision, ...] = ()
+        self._chains: dict[str, tuple[int | None, ...]] = {}
+        self._routings = 0
         self._driver: BucketDriver | None = None
         self._latest: BucketDriver | None = None
         if self._present:
@@ -188,6 +191,9 @@ class Replay:
         self._states = tuple(
             StateSize(self._name(size.node), size.tuples, size.live_keys, size.bytes) for size in driver.bucket.sizes()
         )
+        if isinstance(driver.bucket, JoinBucket) and len(driver.bucket.group.readers) > 1:
+            ends = driver.bucket.shared.slicing.ends
+            self._chains = {ref.alias: ends[s] for s, ref in enumerate(self.query.streams) if not ref.is_static}
         self._take(driver.bucket.close())
         self._stop()
 
@@ -195,6 +201,8 @@ class Replay:
         """There is no query any more: remember what was done."""
         driver, self._driver = self.driver, None
         self._work = Work(*map(sum, zip(self._work, driver.bucket.work, strict=True)))
+        if isinstance(driver.bucket, JoinBucket):
+            self._routings += driver.bucket.routings
         if driver.savings is not None:
             self._savings = (self._savings or Savings()) + driver.savings
         if driver.controller is not None:
@@ -228,9 +236,21 @@ class Replay:
                 stored=work.stored,
                 completions=work.completions,
                 savings=self._savings,
+                group=tuple(each.name for each in self.group.readers),
+                present=tuple(self._presence(reader.name)),
+                chains=self._chains,
+                routings=self._routings,
             ),
             self._late_rows(),
         )
+
+    def _presence(self, name: str) -> Iterator[tuple[int, int]]:
+        """From which tuple on a query was there, and up to which one, as often as it was."""
+        mine = [(position, change) for position, other, change in self.entries if other == name]
+        if not mine or mine[0][1] == "leave":
+            mine.insert(0, (0, "enter"))
+        ends = [position for position, change in mine if change == "leave"] + [self.total]
+        yield from zip((position for position, change in mine if change == "enter"), ends, strict=False)
 
     def _steps(self) -> Iterator[int]:
         events: list[tuple[int, Callable[[], None]]] = [
@@ -239,7 +259,7 @@ class Replay:
         ]
         events.sort(key=lambda event: event[0])
         done = 0
-        for coming, watermark in slices(list(self.moving.values()), self.options.batch_size):
+        for coming, watermark in cut(list(self.moving.values()), self.options.batch_size):
             cuts: Sequence[tuple[int, int]] = coming
             self._offer(cuts)
             end = done + sum(b - a for a, b in cuts)
