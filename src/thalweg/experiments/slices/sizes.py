@@ -121,7 +121,7 @@ SIZES: dict[Scale, Sizes] = {
     "quick": Sizes(
         Formulas(40, 30, (5, 15, 25), (0.2, 0.8), (40, 2), 30),
         Strategies(_around_the_middle(), (20, 80), 90, 4),
-        Chains((12, 36), (20, 80), 90, 4),
+        Chains((12, 36), (80,), 90, 4),
         Many((2, 4), (1, 10, 100, 1_000), (1, 10, 30), 1_000, 30, 60, 3, 30_000, 4),
     ),
     "paper": Sizes(
