@@ -58,7 +58,12 @@ Masks = tuple[int, ...]
 
 
 class StreamPartition:
-    """See :class:`thalweg.engine.migration.Joiner` for the order of calls. It has no image."""
+    """See :class:`thalweg.engine.migration.Joiner` for the order of calls. It has no image.
+
+    Attributes:
+        unions: how many results were united with those of other combinations: a comparison of times each, at least.
+
+    """
 
     def __init__(
         self,
@@ -88,6 +93,7 @@ class StreamPartition:
         self._coming = list(self._held)
         self._watermark: int | None = None
         self._time = NEVER
+        self.unions = 0
         self._taken = 0
         self._arrived = [0] * len(self._layouts)
 
@@ -147,12 +153,15 @@ class StreamPartition:
             batches = [self._part(stream, words, masks[stream]) for stream, words in enumerate(stretch)]
             if any(map(len, batches)):
                 engine.offer(batches, horizon)
-                found += [self._marked(block, masks) for block in engine.advance()]
+                found.append([self._marked(block, masks) for block in engine.advance()])
         for stream, words in enumerate(stretch):
             self._remember(stream, words)
         newest = max(int(words[-1, T]) for words in stretch if len(words))
         self._time = max(self._time, newest if horizon is None else horizon)
-        return _united(found)
+        results = _united([block for blocks in found for block in blocks])
+        if sum(map(bool, found)) > 1:
+            self.unions += len(results)
+        return results
 
     def _marked(self, block: Int64s, masks: Masks) -> Int64s:
         """Results with the selections that they pass."""

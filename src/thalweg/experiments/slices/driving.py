@@ -170,11 +170,13 @@ class Ride:
 
     def _work(self) -> dict[str, int]:
         work = [bucket.work for bucket in self.buckets]
+        joiners = [bucket.joiner for bucket in self.buckets]
         return {
             "probes": sum(each.probes for each in work),
             "candidates": sum(each.candidates for each in work),
             "joined": sum(each.results for each in work),
             "routings": sum(bucket.routings for bucket in self.buckets),
+            "unions": sum(joiner.unions for joiner in joiners if isinstance(joiner, StreamPartition)),
             "purges": sum(arrived - held for engine in self._engines() for arrived, held in _turnover(engine)),
         }
 
@@ -205,8 +207,12 @@ def _turnover(engine: JoinEngine) -> Iterator[tuple[int, int]]:
 
 
 def counted_work(work: Mapping[str, int]) -> int:
-    """Comparisons, as the paper counts them: of tuples, of results with windows and selections, of times to purge."""
-    return work["candidates"] + work["routings"] + work["purges"]
+    """Comparisons, as the paper counts them.
+
+    They are of tuples, of results with windows and selections, of results of several joins with each other, and of
+    times with ends of windows, to purge.
+    """
+    return work["candidates"] + work["routings"] + work["unions"] + work["purges"]
 
 
 def faster(laps: Mapping[Sharing, Laps], one: Sharing, other: Sharing) -> tuple[float, float]:

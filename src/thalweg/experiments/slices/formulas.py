@@ -82,6 +82,7 @@ def _row(two: TwoQueries, strategy: Sharing, lap: Lap, held: Held, seconds: int)
         "purges_per_s": round(lap.work["purges"] / seconds),
         "purging_by_equation": round(expected.purging),
         "routings_per_s": round(lap.work["routings"] / seconds),
+        "unions_per_s": round(lap.work["unions"] / seconds),
         "of_results_by_equation": round(expected.routing + expected.selecting + expected.uniting),
         "results": lap.found.rows,
     }
