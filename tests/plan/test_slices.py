@@ -12,7 +12,7 @@ from thalweg.cql import Source, bind
 from thalweg.cql.group import Group, grouped
 from thalweg.options import Sharing
 from thalweg.plan.cost import DEFAULT_COSTS, Costs
-from thalweg.plan.slices import Span, cheapest_chain, lineages, share, signatures
+from thalweg.plan.slices import Span, cheapest_chain, longest, share, signatures
 
 SECOND = 1_000_000
 SCHEMA = pa.schema([("ts", pa.timestamp("us")), ("k", pa.int64()), ("v", pa.int64())])
@@ -104,7 +104,7 @@ class TestChains:
         shared = share(group(*self.MEMBERS), sharing)
         for stream in range(2):
             ends, masks = shared.slicing.ends[stream], shared.slice_masks(stream)
-            assert ends[-1] == lineages(shared.slicing.reach[stream])[-1]
+            assert ends[-1] == longest(shared.slicing.reach[stream])
             for bit, reach in enumerate(shared.slicing.reach[stream]):
                 (place,) = [n for n, mask in enumerate(masks) if mask >> bit & 1]
                 assert length(ends[place]) >= length(reach)

@@ -42,7 +42,7 @@ from thalweg.engine.time_bounds import FOREVER
 from thalweg.errors import PlanError, QueryError
 from thalweg.plan.difference import AnyPlan, DifferencePlan
 from thalweg.plan.program import Rank
-from thalweg.plan.slices import Shared, chain_cost, lineages, share
+from thalweg.plan.slices import Shared, chain_cost, share
 from thalweg.plan.tree import Plan
 from thalweg.policies import DEFAULT_POLICIES, Policies
 
@@ -293,18 +293,18 @@ class JoinBucket:
     def may_choose_chain(self) -> bool:
         """Whether another chain of slices may be chosen: the user leaves that open, and there is a choice."""
         is_open = self._policies.sharing == "auto" and self._can_encode_anew and isinstance(self._engine, JoinEngine)
-        return is_open and any(len(set(each)) > 1 for each in self.shared.slicing.reach)
+        return is_open and any(len(self.shared.lineages(s)) > 1 for s in range(len(self.shared.slicing.ends)))
 
     def lineage_shares(self) -> LineageShares:
         """For each stream, which share of its tuples has each lineage: from a sample of the windows."""
         shares = []
         for stream, reach in enumerate(self.shared.slicing.reach):
-            spans = lineages(reach)
+            spans = self.shared.lineages(stream)
             found = np.zeros(len(spans))
             if isinstance(self._engine, JoinEngine):
                 masks, weights = self._engine.lineage_masks(stream, _SAMPLE)
                 places = np.zeros(len(masks), np.int64)
-                for place, span in enumerate(spans):
+                for place, span in enumerate(spans[1:], 1):
                     bits = sum(1 << bit for bit, each in enumerate(reach) if each == span)
                     places[masks & bits != 0] = place
                 found += np.bincount(places, weights, len(spans))
@@ -316,8 +316,9 @@ class JoinBucket:
         best = share(self.group, "auto", shares, is_keyed=self._is_keyed).slicing
         costs = []
         for slicing in (self.shared.slicing, best):
-            pairs = zip(slicing.ends, slicing.reach, shares, strict=True)
-            costs.append(sum(chain_cost(e, lineages(r), s, is_keyed=self._is_keyed) for e, r, s in pairs))
+            spans = map(self.shared.lineages, range(len(shares)))
+            chains = zip(slicing.ends, spans, shares, strict=True)
+            costs.append(sum(chain_cost(*each, is_keyed=self._is_keyed) for each in chains))
         return 1 - costs[1] / costs[0]
 
     def choose_chain(self, shares: LineageShares) -> None:

@@ -163,8 +163,7 @@ def _why_slices(group: Group, shared: Shared, sharing: Sharing, stream: int) -> 
     if sharing == "push_down" and shared.slicing.selections > 1:
         return "no slices: sharing push_down keeps and joins each part of it that the same selections take by itself"
     if lengths == 1:
-        empty = f"; {_counted(slices - 1)} for shorter windows will be empty" if slices > 1 else ""
-        return f"all of its tuples are of use for the same time{empty}"
+        return "all of its tuples are of use for the same time"
     many = f"its tuples are of use for {lengths} lengths of time"
     if sharing == "memory":
         return f"{many}: a slice for each, so that no tuple stays longer"

@@ -101,6 +101,10 @@ class Shared:
             bits[selection] = bits.get(selection, 0) | 1 << bit
         return list(bits.items())
 
+    def lineages(self, stream: int) -> tuple[Span, ...]:
+        """The different lengths of time for which tuples of a stream can be of use, rising."""
+        return lineages([(each.selections[stream], each.reach[stream]) for each in self.signatures])
+
     def slice_masks(self, stream: int) -> list[int]:
         """For each slice of a stream, the bits that keep a tuple until its end."""
         ends, reach = self.slicing.ends[stream], self.slicing.reach[stream]
@@ -164,7 +168,7 @@ def share(
     )
     ends = []
     for stream in streams:
-        spans = lineages(reach[stream])
+        spans = lineages([(each.selections[stream], each.reach[stream]) for each in alike])
         if strategy in ("pull_up", "push_down") or len(spans) == 1:
             chosen: tuple[Span, ...] = spans[-1:]
         elif strategy == "memory":
@@ -180,9 +184,21 @@ def share(
     return Shared(Slicing(count + is_pulled_up, tuple(ends), reach, differ), alike, bits, is_pulled_up)
 
 
-def lineages(reach: Sequence[Span]) -> tuple[Span, ...]:
-    """The different lengths of time for which tuples of a stream can be of use, rising."""
-    return tuple(sorted(set(reach), key=_length))
+def lineages(wanted: Sequence[tuple[exp.Expression | None, Span]]) -> tuple[Span, ...]:
+    """The different lengths of time for which tuples of a stream can be of use, rising.
+
+    ``wanted``: what is selected (None: all), and for how long that is of use. A selection may stand there several
+    times: what passes is of use for the longest. No tuple is of use for less than all of them are.
+
+    >>> lineages([(None, 5), (None, 60)]), lineages([(None, 5), (exp.column("x"), 60), (exp.column("y"), 1)])
+    ((60,), (5, 60))
+    """
+    by_selection: dict[exp.Expression | None, list[Span]] = {}
+    for selection, span in wanted:
+        by_selection.setdefault(selection, []).append(span)
+    spans = {selection: longest(each) for selection, each in by_selection.items()}
+    least = _length(spans[None]) if None in spans else 0.0
+    return tuple(sorted({span for span in spans.values() if _length(span) >= least}, key=_length))
 
 
 def cheapest_chain(
