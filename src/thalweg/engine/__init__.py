@@ -54,6 +54,7 @@ A result goes out:
 
 - :mod:`~thalweg.engine.results`: from row numbers to result rows.
 - :mod:`~thalweg.engine.readers`: which readers of the join a result belongs to.
+- :mod:`~thalweg.engine.asked_again`: selections that masks do not tell apart.
 - :mod:`~thalweg.engine.outputs`: what is emitted: results as they enter, as they leave, or aggregates of them.
 - :mod:`~thalweg.engine.departures`: results that wait to leave.
 - :mod:`~thalweg.engine.aggregate`: groups, and when their values change.

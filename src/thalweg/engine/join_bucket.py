@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from thalweg.cql.group import Group
 from thalweg.cql.query import Query, RowsWindow
+from thalweg.engine.asked_again import AskedAgain
 from thalweg.engine.batch import Batch, Waiting, in_time_order
 from thalweg.engine.encoding import encoders
 from thalweg.engine.expressions import Expressions, physical_names
@@ -140,12 +141,9 @@ class JoinBucket:
             if not self.shared.is_exact(place)
             for reader in signature.readers
         }
+        self._again = AskedAgain(group, asks_again, expressions, self._payloads)
         known = {end.name: end for end in self._ends if end.name not in anew}
-        self._ends = []
-        for place, query in enumerate(group.queries):
-            end = known.get(query.name) or ReaderEnd(query, expressions, self._payloads)
-            end.asks_again = place in asks_again
-            self._ends.append(end)
+        self._ends = [known.get(query.name) or ReaderEnd(query, expressions, self._payloads) for query in group.queries]
         self._routing = Routing(group, self.shared)
         self._lasting = {place for place, reader in enumerate(group.readers) if reader.is_lasting}
         names_and_ends = [reader.name for reader in group.readers], self.shared.slicing.ends
@@ -202,6 +200,8 @@ class JoinBucket:
             for place in part.readers:
                 is_lasting = place in self._lasting and self.shared.slicing.is_aged
                 mine = part.lasting(results, self._routing.ranged) if is_lasting else results
+                if place in self._again.readers:
+                    mine = mine[self._again.passes(place, part.places())]
                 yield from self._ends[place].add(mine)
 
     def find(self, limit: int | None = None, between: Callable[[], None] | None = None) -> Iterator[Part]:
@@ -214,7 +214,9 @@ class JoinBucket:
             copies = [block.copy() for block in blocks]
             blocks = iter([in_time_order(np.concatenate(copies))] if copies else [])
         for block in blocks:
-            yield from self._routing.route(self._verdict.keep(self._payloads, block))
+            kept = self._verdict.keep(self._payloads, block)
+            self._again.begin(kept[:, 2 : 2 + len(self._payloads)])
+            yield from self._routing.route(kept)
 
     def _advance_in_stretches(self, limit: int | None, between: Callable[[], None]) -> Iterator[Int64s]:
         left = sys.maxsize if limit is None else limit

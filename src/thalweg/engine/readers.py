@@ -50,7 +50,6 @@ class ReaderEnd:
     Attributes:
         name: the reader's.
         results: how many rows it has got.
-        asks_again: whether its selections are asked again, because the masks of tuples do not tell them apart.
 
     """
 
@@ -59,17 +58,12 @@ class ReaderEnd:
     def __init__(self, query: Query, expressions: Expressions, payloads: Sequence[Rows]) -> None:
         self.name = query.name
         self.results = 0
-        self.asks_again = False
         self._payloads = payloads
-        selections = [ref.selection for ref in query.streams if ref.selection is not None]
-        self._selected = Verdict(query, expressions, selections)
         self._verdict = Verdict(query, expressions, query.residual)
         self._emitter: Emitter = emitter(query, expressions, payloads)
 
     def add(self, block: Int64s) -> Iterator[Emitted]:
         """Take results (time, expiry, rows); yield what can be emitted at once."""
-        if self.asks_again:
-            block = self._selected.keep(self._payloads, block)
         admitted = self._verdict.keep(self._payloads, block)
         if len(admitted):
             yield from self._named(self._emitter.add(admitted))
@@ -137,13 +131,18 @@ class Part:
         expiring[:, 1] = np.where(remaining >= FOREVER // 2, FOREVER, results[:, 0] + remaining)
         return expiring
 
+    def places(self) -> Int64s:
+        """Where they are in the block."""
+        if self.count == len(self._block):
+            return np.arange(self.count)
+        return np.flatnonzero(self._narrowest <= self._window)
+
     def _take(self, first: int, end: int) -> Int64s:
         """Columns of the block. They lie one behind the other, so that each is taken by itself."""
         columns = self._block.T[first:end]
         if self.count == columns.shape[1]:
             return columns.T
-        within = np.flatnonzero(self._narrowest <= self._window)
-        taken: Int64s = np.take(columns, within, axis=1).T
+        taken: Int64s = np.take(columns, self.places(), axis=1).T
         return taken
 
 
