@@ -87,6 +87,20 @@ class TestStateSlice:
         pulled = run_all(both, {"a": table, "b": table}, options={"sharing": "pull_up"})["q1"].summary.states
         assert {state.name: state.tuples for state in pulled if state.name in "ab"} == dict.fromkeys("ab", all_of_it)
 
+    @pytest.mark.parametrize("most", [1, 2, 62])
+    def test_selections_with_one_bit_have_one_lineage(self, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A window without masks is one slice: there nothing tells which slice a tuple is in."""
+        monkeypatch.setattr("thalweg.plan.slices.MOST_SELECTIONS", most)
+        streams = {"A": {"ts": [0], "k": [0]}, "B": {"ts": [8_000_000], "k": [0]}}
+        windows = {"q0": (8, "A.ts > 5"), "q1": (9, "A.ts < 5"), "q2": (10, "A.ts < 5")}
+        texts = (
+            f"CREATE QUERY {name} AS SELECT A.k FROM A [RANGE {width} SECONDS], B [RANGE 8 SECONDS] "
+            f"WHERE A.k = B.k AND {condition}"
+            for name, (width, condition) in windows.items()
+        )
+        found = thalweg.replay("; ".join(texts), streams, options={"sharing": "memory"})
+        assert {name: table.num_rows for name, table in found.items()} == {"q0": 0, "q1": 1, "q2": 1}
+
     @pytest.mark.parametrize("seed", range(5))
     def test_memory_is_what_somebody_needs(self, seed: int) -> None:
         rng = random.Random(seed)

@@ -103,7 +103,9 @@ class Shared:
 
     def lineages(self, stream: int) -> tuple[Span, ...]:
         """The different lengths of time for which tuples of a stream can be of use, rising."""
-        return lineages([(each.selections[stream], each.reach[stream]) for each in self.signatures])
+        reach = self.slicing.reach[stream]
+        pairs = zip(self.signatures, self.bits, strict=True)
+        return lineages([(signature.selections[stream], reach[bit]) for signature, bit in pairs])
 
     def slice_masks(self, stream: int) -> list[int]:
         """For each slice of a stream, the bits that keep a tuple until its end."""
@@ -168,7 +170,7 @@ def share(
     )
     ends = []
     for stream in streams:
-        spans = lineages([(each.selections[stream], each.reach[stream]) for each in alike])
+        spans = lineages([(e.selections[stream], reach[stream][bit]) for e, bit in zip(alike, bits, strict=True)])
         if strategy in ("pull_up", "push_down") or len(spans) == 1:
             chosen: tuple[Span, ...] = spans[-1:]
         elif strategy == "memory":
