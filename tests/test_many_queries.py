@@ -93,12 +93,9 @@ class TestStateSlice:
         monkeypatch.setattr("thalweg.plan.slices.MOST_SELECTIONS", most)
         streams = {"A": {"ts": [0], "k": [0]}, "B": {"ts": [8_000_000], "k": [0]}}
         windows = {"q0": (8, "A.ts > 5"), "q1": (9, "A.ts < 5"), "q2": (10, "A.ts < 5")}
-        texts = (
-            f"CREATE QUERY {name} AS SELECT A.k FROM A [RANGE {width} SECONDS], B [RANGE 8 SECONDS] "
-            f"WHERE A.k = B.k AND {condition}"
-            for name, (width, condition) in windows.items()
-        )
-        found = thalweg.replay("; ".join(texts), streams, options={"sharing": "memory"})
+        text = "SELECT A.k FROM A [RANGE {} SECONDS], B [RANGE 8 SECONDS] WHERE A.k = B.k AND {}"
+        queries = {name: text.format(*each) for name, each in windows.items()}
+        found = thalweg.replay(named(**queries), streams, options={"sharing": "memory"})
         assert {name: table.num_rows for name, table in found.items()} == {"q0": 0, "q1": 1, "q2": 1}
 
     @pytest.mark.parametrize("seed", range(5))
