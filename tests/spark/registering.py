@@ -14,9 +14,7 @@ from thalweg.spark.shared_run import Registered
 
 TIME = pa.timestamp("us", "UTC")
 CATALOG = {
-    "trades": Source(
-        pa.schema([("ts", TIME), ("sym", pa.string()), ("px", pa.int64()), ("venue", pa.string())]), "ts"
-    ),
+    "trades": Source(pa.schema([("ts", TIME), ("sym", pa.string()), ("px", pa.int64()), ("venue", pa.string())]), "ts"),
     "quotes": Source(pa.schema([("ts", TIME), ("sym", pa.string()), ("bid", pa.int64())]), "ts"),
     "news": Source(pa.schema([("ts", TIME), ("sym", pa.string()), ("headline", pa.string())]), "ts"),
 }

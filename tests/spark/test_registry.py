@@ -29,7 +29,10 @@ def told(error: pytest.ExceptionInfo[ThalwegError], directory: Path) -> str:
 
 
 def test_a_query_is_sent_to_the_run_whose_join_it_shares(tmp_path: Path) -> None:
-    registry = begin(tmp_path, {"short": SHORT, "news": "SELECT n.headline FROM news n, trades t WHERE n.sym = t.sym WINDOW RANGE 1 SECOND"})
+    registry = begin(
+        tmp_path,
+        {"short": SHORT, "news": "SELECT n.headline FROM news n, trades t WHERE n.sym = t.sym WINDOW RANGE 1 SECOND"},
+    )
     assert [(run.name, [each.name for each in run.registered]) for run in registry.runs] == [
         ("run1", ["short"]),
         ("run2", ["news"]),
@@ -63,7 +66,8 @@ def test_the_join_keeps_its_words_when_the_query_has_left_that_they_are_of(tmp_p
         (
             "wrong",
             SHORT.replace("t.px", "t.prx"),
-            "stream 't' has no column 'prx' (line 1, column 17). Did you mean 'px'? Its columns are ts, sym, px, venue.",
+            "stream 't' has no column 'prx' (line 1, column 17). Did you mean 'px'? Its columns are ts, sym, "
+            "px, venue.",
         ),
         ("wrong", "SELECT", None),
         ("two", f"{SHORT}; {LONG}", "query 'two': its text has 2 queries. Register one at a time."),
@@ -77,8 +81,8 @@ def test_the_join_keeps_its_words_when_the_query_has_left_that_they_are_of(tmp_p
         (
             "a\nb",
             SHORT,
-            "a registered query cannot be called 'a\\nb': a name has no blanks at its ends, and no line breaks or other "
-            "characters that cannot be shown. Choose another name.",
+            "a registered query cannot be called 'a\\nb': a name has no blanks at its ends, and no line breaks or "
+            "other characters that cannot be shown. Choose another name.",
         ),
         (
             "x" * 201,

@@ -14,6 +14,7 @@ Design
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,10 @@ from thalweg.spark.registry import Registry, check_name, known_names, names_of
 from thalweg.spark.run import Run, divided, joined, partitioning_for
 from thalweg.spark.shared_run import Registered, bind_one
 from thalweg.spark.started import Started
+
+_BEGINNING = ("Initializing StreamExecution", "Initializing sources")
+"""What Spark says of a query whose sources are not open yet."""
+_LOOK_SECONDS = 0.05
 
 _started: dict[Path, Started] = {}
 """By directory, what was started last in this process: if it has ended by itself, its right is taken back."""
@@ -128,6 +133,7 @@ class SharedQueries:
         for name, path in sinks.items():
             if name not in names:
                 raise QueryError(f"the sink {path} is for the query '{name}'", None, known_names([*names]))
+            _check_sink(name, path)
 
     def _start_all(self, registry: Registry, started: Started, sinks: Mapping[str, str | Path]) -> None:
         for name in [run.name for run in registry.runs]:
@@ -160,7 +166,11 @@ class SharedQueries:
         self._launch(run, answer, registry, started)
 
     def _launch(self, run: Run, answer: Answer, registry: Registry, started: Started) -> None:
-        """Have Spark run it."""
+        """Have Spark run it; returns when its sources are open.
+
+        Spark starts a process for the commands of every run, and gives up if that takes 10 seconds. Many at once would
+        take that long.
+        """
         aliases = tuple(stream.alias for stream in run.shared.join.streams)
         leave_word(registry.commands, [Receiver(run.name, "join", aliases, self._options.states)])
         writer = write_stream(answer, registry.results(run.name))
@@ -168,7 +178,9 @@ class SharedQueries:
         if self._trigger:
             writer = writer.trigger(**self._trigger)
         with active(self._builder.spark):
-            started.runs[run.name] = writer.start()
+            started.runs[run.name] = query = writer.start()
+        while query.isActive and query.status["message"] in _BEGINNING:
+            time.sleep(_LOOK_SECONDS)
 
     def _sink(self, name: str, path: str | Path, registry: Registry) -> StreamingQuery:
         """Deliver the results of a query to a directory of the user's."""
@@ -202,6 +214,19 @@ class SharedQueries:
         if self._started is None:
             raise OptionError("this app has not been started. Call app.start(directory) first.")
         return self._started
+
+
+def _check_sink(name: str, path: str | Path) -> None:
+    """Refuse a directory that cannot be written, if it is on this machine."""
+    if "://" in str(path):
+        return
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OptionError(
+            f"the sink of query '{name}' is {path}, which cannot be written: {error.strerror or error}. Give a "
+            "directory."
+        ) from error
 
 
 def _take(right: Running, directory: Path) -> None:
