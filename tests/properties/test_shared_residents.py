@@ -10,6 +10,7 @@ import random
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
@@ -84,7 +85,7 @@ class World:
             rng.shuffle(names)
         alias = {name: name if rng.random() < 0.7 else f"{name}_{rng.randint(0, 9)}" for name in names}
         items = ", ".join(f"{name} {alias[name]} {self._window(name)}" for name in names)
-        conditions = [f"{alias[one]}.k = {alias[other]}.k" for one, other in zip(names, names[1:], strict=False)]
+        conditions = [f"{alias[one]}.k = {alias[other]}.k" for one, other in pairwise(names)]
         conditions += [
             rng.choice(["{}.v > 1", "{}.v % 2 = 0", "{}.id < 20"]).format(alias[name])
             for name in names
