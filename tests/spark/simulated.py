@@ -9,8 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import uuid
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -30,9 +32,12 @@ from thalweg.spark.carriage import Kept, carriage, narrowed
 from thalweg.spark.chunks import PIECES
 from thalweg.spark.commands import Sent
 from thalweg.spark.description import description
+from thalweg.spark.division import divide_shared
 from thalweg.spark.packing import MOMENT, PARTITION, PASSES, Packer, T, hash_column, time_column, unblob, unbundle
 from thalweg.spark.relations import relation_blob
 from thalweg.spark.resident import Resident, attend
+from thalweg.spark.run import Run, joined
+from thalweg.spark.shared_run import Registered, SharedRun, base_query
 
 
 @dataclass
@@ -62,6 +67,7 @@ class SimulatedBucket:
         self._log = DictLog()
         self._kept: dict[int, Resident] = {}
         self.metrics: list[dict[str, object]] = []
+        self.answers: dict[str, list[pa.Table]] = {}
         self.work: Work | None = None
 
     @property
@@ -106,9 +112,12 @@ class SimulatedBucket:
         for other_log, other in failed:
             assert other_log.held == log.held
             assert other.record == outcome.record
+            assert rows_of(other) == rows_of(outcome)
         self._log, self._record = log, outcome.record
         self.metrics.append(outcome.metrics)
         json.dumps(outcome.metrics)
+        for reader, body in outcome.results:
+            self.answers.setdefault(reader, []).append(unblob(body))
         return [unblob(body) for _, body in outcome.results]
 
     def _attempt(self, arriving: Arriving) -> tuple[DictLog, Outcome]:
@@ -126,8 +135,13 @@ class SimulatedBucket:
         return log, outcome
 
 
+def rows_of(outcome: Outcome) -> Counter[tuple[str, str]]:
+    """The results of an attempt, with their readers; engines that have learned otherwise may find them in any order."""
+    return Counter((reader, repr(row)) for reader, body in outcome.results for row in unblob(body).to_pylist())
+
+
 class SimulatedQuery:
-    """A query over some buckets."""
+    """A query over some buckets, or several that share a run."""
 
     def __init__(
         self, spec: Spec, partitioning: Partitioning, rng: Random, directory: Path, troubled: float = 0.0
@@ -138,6 +152,10 @@ class SimulatedQuery:
             SimulatedBucket(spec, b, rng, troubled, directory / str(b)) for b in range(partitioning.buckets)
         ]
         self._moment = 0
+
+    def answer(self, reader: str) -> list[dict[str, Any]]:
+        """The rows of one of the queries that share the run."""
+        return [row for each in self.buckets for table in each.answers.get(reader, ()) for row in table.to_pylist()]
 
     def batch(
         self,
@@ -246,4 +264,30 @@ def simulated_spec(
         policies=policies,
         late_directory=None,
         described=described,
+    )
+
+
+def shared_spec(
+    run: Run, registered: tuple[Registered, ...], lateness: int, policies: Policies = DEFAULT_POLICIES
+) -> Spec:
+    """What the buckets of a run get that begins with these queries; all columns of its streams are carried."""
+    partitioning = run.partitioning
+    group = joined(run.founder, registered, run.catalog, partitioning)
+    keep = {name: Kept(tuple(source.schema.names)) for name, source in run.catalog.items()}
+    division = divide_shared(group, keep)
+    inside = replace(division.inside, name=run.name)
+    query = base_query(group.join, run.name)
+    identity = uuid.uuid4().hex
+    return Spec(
+        identity=identity,
+        query=inside,
+        partitioning=partitioning,
+        lateness=(lateness,) * len(query.streams),
+        relations=None,
+        idle_timeout=None,
+        plan=None,
+        policies=policies,
+        late_directory=None,
+        described=description(query, partitioning, division.carried),
+        shared=SharedRun(identity, run.name, group.join, inside.join, run.catalog, registered, partitioning),
     )

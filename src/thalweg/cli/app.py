@@ -15,6 +15,7 @@ from thalweg.cli.check import check
 from thalweg.cli.control import control
 from thalweg.cli.demo import demo
 from thalweg.cli.explain import explain
+from thalweg.cli.queries import deregister, queries, register
 from thalweg.cli.replay import replay
 from thalweg.cli.run import run
 
@@ -26,7 +27,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (run, control, check, replay, explain, demo, bench):
+for command in (run, control, check, register, deregister, queries, replay, explain, demo, bench):
     app.command()(command)
 
 

@@ -20,6 +20,7 @@ from thalweg.cli.watch import Interruption, Show, View, follow, live_view, warni
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from thalweg.cql import Source
     from thalweg.cql.query import Query
     from thalweg.event_times import TimeUnit
     from thalweg.options import Options
@@ -109,13 +110,8 @@ class Job:
         return show_and_tell
 
 
-def prepare(
-    spark: SparkSession, text: str, name: str, streams: Mapping[str, Stream], options: Options, directory: Path
-) -> tuple[App, Query, DataFrame]:
-    """Open the streams and bind the query to them."""
-    from dataclasses import replace
-
-    from thalweg.cql import bind
+def opened(spark: SparkSession, streams: Mapping[str, Stream], directory: Path) -> tuple[App, dict[str, Source]]:
+    """An app that knows the streams, and these as query texts may name them."""
     from thalweg.spark.app import App
     from thalweg.spark.columns import source_of, with_time_unit
 
@@ -129,6 +125,18 @@ def prepare(
             frame = with_time_unit(stream, frame, time, given.unit)
         app.stream(stream, frame, time=time, lateness=given.lateness, keep=given.keep)
         catalog[stream] = source_of(frame, time)
+    return app, catalog
+
+
+def prepare(
+    spark: SparkSession, text: str, name: str, streams: Mapping[str, Stream], options: Options, directory: Path
+) -> tuple[App, Query, DataFrame]:
+    """Open the streams and bind the query to them."""
+    from dataclasses import replace
+
+    from thalweg.cql import bind
+
+    app, catalog = opened(spark, streams, directory)
     (query,) = bind(text, catalog)
     return app, replace(query, name=name), app.sql(text, options, name=name)
 

@@ -37,6 +37,7 @@ class BatchReport:
     ``tuples`` is what the base windows hold after it, ``entries`` what the kept states hold; ``histories`` are the
     plans of every bucket (``App.plan_history``); ``savings`` is what feedback
     saved (:class:`thalweg.engine.feedback.Savings`), if joins give some; ``ended``: the input has, by a command.
+    ``queries`` are the results of each of the queries that share the run.
     """
 
     number: int
@@ -58,6 +59,7 @@ class BatchReport:
     so_far: Mapping[str, Intake] = field(default_factory=dict)
     refused: tuple[str, ...] = ()
     latest_refused: tuple[str, ...] = ()
+    queries: Mapping[str, int] = field(default_factory=dict)
 
 
 def report_of(app: App, progress: StreamingQueryProgress) -> BatchReport | None:
@@ -87,6 +89,7 @@ def report_of(app: App, progress: StreamingQueryProgress) -> BatchReport | None:
         so_far={alias: Intake(rows[alias], late[alias], bad[alias]) for alias in rows},
         refused=tuple(metrics["refused"]),
         latest_refused=tuple(metrics["latest_refused"]),
+        queries=dict(metrics["queries"]),
     )
 
 
@@ -109,6 +112,7 @@ class Totals:
     plans: list[tuple[int, tuple[str, ...]]] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     savings: Counter[str] = field(default_factory=Counter)
+    queries: Counter[str] = field(default_factory=Counter)
     last: BatchReport | None = None
 
     def add(self, report: BatchReport) -> None:
@@ -124,6 +128,7 @@ class Totals:
             self.plans.append((report.number, report.plans))
         self.refused += report.refused
         self.savings.update(report.savings)
+        self.queries.update(report.queries)
         if report.savings:
             self.savings["suspended"] = report.savings["suspended"]
         self.last = report

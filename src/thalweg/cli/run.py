@@ -33,6 +33,7 @@ from thalweg.cli.connectors import SOURCE_FORMS, Sink, parse_sink
 from thalweg.cli.console import activity
 from thalweg.cli.failures import failures
 from thalweg.cli.job import Job, Stream, prepare
+from thalweg.cli.several import Several, is_shared, refuse_shared, shared_directory
 from thalweg.cli.spark_console import spark_failures, start_spark
 from thalweg.cli.watch import Interruption, interruptible
 
@@ -81,7 +82,9 @@ def run(
         str | None,
         typer.Option(metavar="SPAN", help='Time between batches, as in "5 seconds". Default: as soon as possible.'),
     ] = None,
-    query: Annotated[str | None, typer.Option(metavar="NAME", help="Which query, if the file has several.")] = None,
+    query: Annotated[
+        str | None, typer.Option(metavar="NAME", help="One query of a file with several. Default: all.")
+    ] = None,
     plan: Annotated[
         str | None, typer.Option(metavar="PLAN", help='Initial plan, such as "(A B) C". Default: the planner picks.')
     ] = None,
@@ -132,7 +135,7 @@ def run(
     ] = None,
     debug: DebugOption = False,
 ) -> None:
-    """Run a query over streams, on a Spark on this machine.
+    """Run a query, or several, over streams, on a Spark on this machine.
 
     Ctrl-C stops it after the batch at hand (exit code 0; with --once 130, for
     not everything was read), a second one at once (130). Run it again with the
@@ -150,6 +153,14 @@ def run(
     What is there by now, every night from a scheduler; and for good:
       thalweg run ab.cql --once --source A=a/ --source B=b/ --sink out/
       thalweg run ab.cql --once --end --source A=a/ --source B=b/ --sink out/
+
+    \b
+    A file with several queries (CREATE QUERY name AS ...; ...): all of them run, and
+    those over one join share its windows. Each has its results in a directory of its
+    own, as `thalweg queries out/` shows. Others may come and go meanwhile:
+      thalweg run spreads.cql --source trades=trades/ --source quotes=quotes/ --sink out/ &
+      thalweg register out/ more --file more.cql
+      thalweg deregister out/ more
 
     \b
     Streams made up by Spark:
@@ -186,7 +197,15 @@ def run(
         report.hide([*sources.values(), *relations.values(), sink, checkpoint or "", *(conf or [])])
         from thalweg.options import Options
 
-        text, name = choose(report.read_script(file), query)
+        script = report.read_script(file)
+        into = parse_sink(sink)
+        if is_shared(script, query, into):
+            given = {"--checkpoint": checkpoint, "--directory": directory, "--plan": plan}
+            place = shared_directory(into, [option for option, value in given.items() if value is not None])
+        else:
+            refuse_shared(query, into)
+            place = None
+            text, name = choose(script, query)
         options = Options(
             plan=plan,
             states=states.value,
@@ -198,12 +217,17 @@ def run(
             adaptive=adaptivity(adaptive),
         )
         pace = _pace(trigger, once=once)
-        into = parse_sink(sink)
         streams = {
             stream: Stream(given, times[stream], lags[stream], units.get(stream), kept.get(stream))
             for stream, given in sources.items()
         }
         streams |= {relation: Stream(given, None, None) for relation, given in relations.items()}
+        if place is not None:
+            log = None if debug else place / "spark.log"
+            several = Several(script, streams, options, place, pace, log, settings)
+            if interruptible(lambda wish: several.run(wish, once=once, ends=once and end)) and once:
+                raise typer.Exit(_INTERRUPTED)
+            return
         with _places(into, checkpoint, directory) as places:
             log = None if debug else places.commands / "spark.log"
             told = log if places.lasting else None

@@ -24,6 +24,16 @@ A query is put together:
 - :mod:`~thalweg.spark.description`: what a query writes there about itself.
 - :mod:`~thalweg.spark.compatibility`: what may change between two runs from one checkpoint.
 
+Queries that share runs:
+
+- :mod:`~thalweg.spark.shared_app`: an app's queries, registered, started and let go.
+- :mod:`~thalweg.spark.started`: their runs, as queries of Spark.
+- :mod:`~thalweg.spark.registry`: the queries of a directory, without Spark.
+- :mod:`~thalweg.spark.queries_file`: the file that says which there are, and who may run them.
+- :mod:`~thalweg.spark.run`: a run as that file knows it.
+- :mod:`~thalweg.spark.shared_run`: a run as its buckets know it.
+- :mod:`~thalweg.spark.overview`: what is known of the queries without Spark.
+
 Tuples are sent to buckets:
 
 - :mod:`~thalweg.spark.bucket_input`: which columns, by which hashes.

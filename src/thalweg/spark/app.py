@@ -37,7 +37,8 @@ from thalweg.spark.operator_session import check_session, moved, operator_sessio
 from thalweg.spark.query_builder import QueryBuilder
 from thalweg.spark.receivers import Receiver, checked, known_receivers, leave_word
 from thalweg.spark.session import local_session
-from thalweg.spark.shared_app import SharedQueries, Started
+from thalweg.spark.shared_app import SharedQueries
+from thalweg.spark.started import Started
 from thalweg.spark.streams import Stream
 from thalweg.spark.workers import start_early
 

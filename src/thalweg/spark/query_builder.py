@@ -11,10 +11,9 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from thalweg import cql as language
-from thalweg.cql.group import Group, grouped
+from thalweg.cql.group import Group
 from thalweg.cql.query import Query, StreamRef
 from thalweg.driver.planning import interval_option, plan_for
-from thalweg.errors import QueryError
 from thalweg.event_times import warn_of_zones
 from thalweg.options import Options
 from thalweg.plan.partitioning import choose_partitioning
@@ -32,7 +31,8 @@ from thalweg.spark.division import Division, divide, divide_shared
 from thalweg.spark.operator import EMITTED, BucketOperator
 from thalweg.spark.outbox.sink import BODY, READER
 from thalweg.spark.relations import Broadcasted
-from thalweg.spark.shared_run import Registered, SharedRun, base_query, bind_one
+from thalweg.spark.run import Run, joined
+from thalweg.spark.shared_run import SharedRun, base_query
 from thalweg.spark.streams import Stream
 
 
@@ -69,27 +69,25 @@ class QueryBuilder:
         """The streams as texts may name them."""
         return {known: stream.source for known, stream in self._streams.items()}
 
-    def shared(self, name: str, registered: Sequence[Registered], options: Options, commands: CommandFiles) -> Answer:
+    def shared(self, run: Run, options: Options, commands: CommandFiles) -> Answer:
         """What the outbox of a run takes that some queries share; commands to it come from these files."""
-        catalog = self.catalog
-        group, *others = grouped(bind_one(each.text, each.name, catalog) for each in registered)
-        if others:
-            names = " and ".join(f"'{each.readers[0].name}'" for each in (group, *others))
-            raise QueryError(f"queries {names} cannot share a run", None, "They join other streams, or differently.")
-        whole = replace(group.whole, name=name)
+        catalog, partitioning = self.catalog, run.partitioning
+        group = joined(run.founder, run.registered, catalog, partitioning)
+        whole = replace(group.whole, name=run.name)
         plan_for(whole, Statistics.default(whole), options.plan, options.states)
         sessions = [self._streams[ref.stream].session for ref in whole.streams if not ref.is_static]
+        division = self.divide_shared(group, run.carried)
+        inside = replace(division.inside, name=run.name)
+        division = replace(division, inside=inside)
+        query = base_query(group.join, run.name)
 
         def prepare(known: Description | None, is_ending: bool) -> Prepared:
-            division = self.divide_shared(group)
-            inside = replace(division.inside, name=name)
-            run = SharedRun(uuid.uuid4().hex, name, group.join, inside.join, catalog, tuple(registered))
-            run.group(registered)  # what is wrong with a query is said now
-            division = replace(division, inside=inside)
-            query = base_query(group.join, name)
-            return self._run(query, division, options, commands, known, run, is_ending=is_ending)
+            identity = uuid.uuid4().hex
+            shared = SharedRun(identity, run.name, group.join, inside.join, catalog, run.registered, partitioning)
+            shared.group(run.registered)  # what is wrong with a query is said now
+            return self._run(query, division, options, commands, known, shared, is_ending=is_ending)
 
-        return Answer(name, prepare, sessions)
+        return Answer(run.name, prepare, sessions)
 
     def _prepared(self, query: Query, options: Options, known: Description | None, *, is_ending: bool) -> Prepared:
         """The query as one stateful operator, to go on from a checkpoint of this description, or to begin.
@@ -112,7 +110,7 @@ class QueryBuilder:
     ) -> Prepared:
         """The operator of a query; ``shared``: of those that share a run, for which ``query`` stands."""
         most_buckets = int((known or {}).get(BUCKETS) or self.most_buckets(options))
-        partitioning = choose_partitioning(query, most_buckets)
+        partitioning = choose_partitioning(query, most_buckets) if shared is None else shared.partitioning
         bucket_input = BucketInput(self.spark, self._streams, division, partitioning, options)
         relations = bucket_input.relations()
         described = description(query, partitioning, division.carried, relations, most_buckets)
@@ -170,9 +168,16 @@ class QueryBuilder:
         """Which part of a query Spark SQL computes, and which part its buckets."""
         return divide(query, {name: known.kept for name, known in self._streams.items()})
 
-    def divide_shared(self, group: Group) -> Division:
-        """The same of queries that share a run."""
-        return divide_shared(group, {name: known.kept for name, known in self._streams.items()})
+    def divide_shared(self, group: Group, carried: Mapping[str, Sequence[str]] | None = None) -> Division:
+        """The same of queries that share a run; ``carried``: the columns that it has carried from the beginning.
+
+        Those stay, though the query that read them may have left: rows in windows have them.
+        """
+        kept = {name: known.kept for name, known in self._streams.items()}
+        for name, columns in (carried or {}).items():
+            if name in kept:
+                kept[name] = replace(kept[name], columns=tuple(dict.fromkeys((*kept[name].columns, *columns))))
+        return divide_shared(group, kept)
 
     def most_buckets(self, options: Options) -> int:
         """Into how many buckets a query that begins is divided at most."""

@@ -3,97 +3,61 @@
 ::
 
     DIRECTORY/
-      queries.json            what this module keeps
+      queries.json            what is registered (:mod:`~thalweg.spark.queries_file`)
       control/                commands to the runs
       RUN/checkpoint          Spark's, of one run
       RUN/results             the outbox of that run: a directory of plain parquet for each of its queries
+      sinks/                  checkpoints of sinks
 
 A run is one query of Spark. It serves all registered queries over one join. ``queries.json`` says what was asked for;
 what a run has taken over is in its checkpoint. A query that is registered while a run goes on is sent to it as a
 command. The file is written after that, so a crash in between leaves a query that runs and is not in the file: to
 register it again is refused by the run, and puts it into the file.
+
+Several processes may change what is registered: the one that runs the queries, and any number of shells. So each change
+begins with the file as it is now, and nobody else changes it meanwhile.
 """
 
 from __future__ import annotations
 
-import base64
-import json
 import os
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
 from thalweg import cql as language
-from thalweg.cql.query import JoinSpec, Reader
-from thalweg.errors import InputError, QueryError
+from thalweg.errors import OptionError, QueryError
 from thalweg.spark.command_files import CommandFiles, files_of
 from thalweg.spark.commands import new_command
 from thalweg.spark.outbox.directory import Outbox
-from thalweg.spark.shared_run import Registered, SharedRun, bind_one
-
-VERSION = 1
-_FILE = "queries.json"
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """A run as the registry knows it.
-
-    Attributes:
-        name: by which commands know it.
-        registered: its queries.
-        catalog: the sources that their texts may name.
-        carried: for each source, the columns that its rows have in the run.
-
-    """
-
-    name: str
-    registered: tuple[Registered, ...]
-    catalog: Mapping[str, language.Source]
-    carried: Mapping[str, tuple[str, ...]]
-
-    @property
-    def shared(self) -> SharedRun:
-        """What tells whether another query fits."""
-        first = self.registered[0]
-        join = bind_one(first.text, first.name, self.catalog).join
-        return SharedRun(uuid.uuid4().hex, self.name, join, self._narrowed(join), self.catalog, self.registered)
-
-    def _narrowed(self, join: JoinSpec) -> JoinSpec:
-        """The join over the columns that are carried."""
-        streams = (
-            replace(each, schema=pa.schema([f for f in each.schema if f.name in self.carried[each.stream]]))
-            for each in join.streams
-        )
-        return replace(join, streams=tuple(streams))
-
-    def takes(self, registered: Registered) -> Reader | None:
-        """A query as one more reader of this run; None: it joins something else. An error if it cannot be one."""
-        shared = self.shared
-        if not shared.joins_the_same(registered):
-            return None
-        group = shared.group((*self.registered, registered))
-        return group.readers[-1]
+from thalweg.spark.outbox.layout import folder_name
+from thalweg.spark.queries_file import changing, read_runs, write_runs
+from thalweg.spark.run import Run
+from thalweg.spark.shared_run import Registered, bind_one
 
 
 class Registry:
     """The queries of a directory."""
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
-        self.directory = Path(directory).absolute()
-        self.runs: list[Run] = []
-        path = self.directory / _FILE
-        if path.exists():
-            self.runs = list(_parsed(path))
+        text = os.fspath(directory)
+        if "://" in text:
+            raise OptionError(f"the directory of the runs is a path that driver and workers share, not {text}")
+        self.directory = Path(text).expanduser().absolute()
+        self._is_changing = False
+
+    @property
+    def runs(self) -> list[Run]:
+        """The runs as they are registered now."""
+        return read_runs(self.directory) or []
 
     @property
     def exists(self) -> bool:
         """Whether something was ever started here."""
-        return bool(self.runs)
+        return read_runs(self.directory) is not None
 
     @property
     def commands(self) -> CommandFiles:
@@ -101,6 +65,10 @@ class Registry:
 
     def checkpoint(self, run: str) -> str:
         return str(self.directory / run / "checkpoint")
+
+    def sink_checkpoint(self, query: str) -> str:
+        """Where a sink of a query remembers what it has written."""
+        return str(self.directory / "sinks" / folder_name(query))
 
     def results(self, run: str) -> Path:
         """Where the outbox of a run is."""
@@ -111,106 +79,141 @@ class Registry:
 
     def owner(self, query: str) -> Run:
         """The run that a query belongs to; an error if there is none of this name."""
-        for run in self.runs:
+        return self._owner(query, self.runs)
+
+    def _owner(self, query: str, runs: Sequence[Run]) -> Run:
+        for run in runs:
             if any(each.name == query for each in run.registered):
                 return run
-        names = ", ".join(each.name for run in self.runs for each in run.registered) or "none yet"
-        raise QueryError(f"there is no query '{query}' in {self.directory}", None, f"Its queries are: {names}.")
+        raise QueryError(f"there is no query '{query}' in {self.directory}", None, known_names(names_of(runs)))
+
+    def published(self, query: str) -> Path:
+        """The outbox that has the results of a query; also of one that has left."""
+        runs = self.runs
+        for run in runs:
+            if any(each.name == query for each in run.registered):
+                return self.results(run.name)
+        for run in runs:
+            if query in self.outbox(run.name).readers():
+                return self.results(run.name)
+        return self.results(self._owner(query, runs).name)
 
     def has(self, query: str) -> bool:
         """Whether a query of this name is registered."""
-        return any(each.name == query for run in self.runs for each in run.registered)
+        return query in names_of(self.runs)
+
+    # -- Changes ------------------------------------------------------------------------
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Nobody else changes what is registered meanwhile."""
+        if self._is_changing:
+            yield
+            return
+        with changing(self.directory):
+            self._is_changing = True
+            try:
+                yield
+            finally:
+                self._is_changing = False
 
     def add_run(self, run: Run, schemas: Mapping[str, pa.Schema]) -> None:
         """A run begins: ``schemas`` are those of its queries."""
-        self._open(run.name, schemas)
-        self.runs.append(run)
-        self._write()
+        with self.changing():
+            runs = self.runs
+            for each in run.registered:
+                self._check_new(each.name, runs)
+            self._open(run.name, schemas)
+            write_runs(self.directory, [*runs, run])
 
-    def register(self, name: str, text: str) -> str | None:
-        """Send a query to the run whose join it shares; that run's name. None: there is none, so it needs its own.
+    def free_name(self) -> str:
+        """A name for one more run."""
+        taken = {run.name for run in self.runs}
+        return next(f"run{n}" for n in range(1, len(taken) + 2) if f"run{n}" not in taken)
 
-        It enters with the next batch of that run but one, at the latest.
+    def register(self, name: str, text: str, catalog: Mapping[str, language.Source] | None = None) -> str | None:
+        """Send a query to a run that it can share; that run's name. None: there is none, so it needs its own.
+
+        It enters with the next batch of that run but one, at the latest. ``catalog`` has the streams that it may name;
+        without one it has those of the runs.
         """
-        if self.has(name):
+        check_name(name)
+        with self.changing():
+            runs = self.runs
+            self._check_new(name, runs)
+            registered = Registered(name, text)
+            streams = self._streams(registered, runs, catalog)
+            for place, run in enumerate(runs):
+                if run.apart(registered, streams) is not None:
+                    continue
+                reader = run.reader(registered)
+                self._open(run.name, {name: reader.schema})
+                self.commands.send(new_command("enter", query=run.name, name=name, text=text))
+                runs[place] = replace(run, registered=(*run.registered, registered))
+                write_runs(self.directory, runs)
+                return run.name
+        return None
+
+    def why_apart(self, name: str, text: str) -> list[str]:
+        """Why no run of the directory can take a query: a reason for each run."""
+        runs, registered = self.runs, Registered(name, text)
+        streams = self._streams(registered, runs, None)
+        return [reason for run in runs if (reason := run.apart(registered, streams)) is not None]
+
+    def deregister(self, name: str) -> str:
+        """Tell the run of a query to let it go; that run's name. What was published for it stays."""
+        with self.changing():
+            runs = self.runs
+            run = self._owner(name, runs)
+            if len(run.registered) == 1:
+                raise QueryError(
+                    f"'{name}' is the last query of '{run.name}'",
+                    None,
+                    "Stop that run instead, or register another query first: what windows hold is kept for queries.",
+                )
+            self.commands.send(new_command("leave", query=run.name, name=name))
+            left = tuple(each for each in run.registered if each.name != name)
+            runs[runs.index(run)] = replace(run, registered=left)
+            write_runs(self.directory, runs)
+        return run.name
+
+    def _streams(
+        self, registered: Registered, runs: Sequence[Run], catalog: Mapping[str, language.Source] | None
+    ) -> list[str]:
+        """The streams that a text names; an error says what is wrong with it."""
+        known = catalog if catalog is not None else {name: each for run in runs for name, each in run.catalog.items()}
+        return [ref.stream for ref in bind_one(registered.text, registered.name, known).streams]
+
+    def _check_new(self, name: str, runs: Sequence[Run]) -> None:
+        if name in names_of(runs):
             raise QueryError(
                 f"there is a query '{name}' in {self.directory} already",
                 None,
                 "Deregister it first, or choose another name.",
             )
-        registered = Registered(name, text)
-        for place, run in enumerate(self.runs):
-            reader = run.takes(registered)
-            if reader is None:
-                continue
-            self._open(run.name, {name: reader.schema})
-            self.commands.send(new_command("enter", query=run.name, name=name, text=text))
-            self.runs[place] = replace(run, registered=(*run.registered, registered))
-            self._write()
-            return run.name
-        return None
-
-    def deregister(self, name: str) -> str:
-        """Tell the run of a query to let it go; that run's name. What was published for it stays."""
-        run = self.owner(name)
-        if len(run.registered) == 1:
-            raise QueryError(
-                f"'{name}' is the last query of '{run.name}'",
-                None,
-                "Stop that run instead, or register another query first: what windows hold is kept for queries.",
-            )
-        self.commands.send(new_command("leave", query=run.name, name=name))
-        left = tuple(each for each in run.registered if each.name != name)
-        self.runs[self.runs.index(run)] = replace(run, registered=left)
-        self._write()
-        return run.name
 
     def _open(self, run: str, schemas: Mapping[str, pa.Schema]) -> None:
         for name, schema in schemas.items():
             self.outbox(run).open_reader(name, schema)
 
-    def _write(self) -> None:
-        self.directory.mkdir(parents=True, exist_ok=True)
-        text = json.dumps({"version": VERSION, "runs": [_run_json(run) for run in self.runs]}, indent=1)
-        written = self.directory / f".{_FILE}.{uuid.uuid4().hex[:8]}"
-        written.write_text(text)
-        written.replace(self.directory / _FILE)
 
-
-def _run_json(run: Run) -> dict[str, Any]:
-    return {
-        "name": run.name,
-        "queries": [{"name": each.name, "text": each.text} for each in run.registered],
-        "streams": {
-            name: {
-                "schema": base64.b64encode(source.schema.serialize().to_pybytes()).decode(),
-                "time": source.time,
-                "unusable": dict(source.unusable),
-                "carried": list(run.carried.get(name, ())),
-            }
-            for name, source in run.catalog.items()
-        },
-    }
-
-
-def _parsed(path: Path) -> Iterator[Run]:
-    try:
-        known = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read: {error}. It says which queries are registered.") from error
-    if not isinstance(known, dict) or known.get("version") != VERSION:
-        raise InputError(f"{path} is of another version of thalweg, or none of its files. Use another directory.")
-    for run in known["runs"]:
-        catalog = {
-            name: language.Source(
-                pa.ipc.read_schema(pa.py_buffer(base64.b64decode(each["schema"]))), each["time"], each["unusable"]
-            )
-            for name, each in run["streams"].items()
-        }
-        carried = {name: tuple(each["carried"]) for name, each in run["streams"].items()}
-        yield Run(run["name"], tuple(Registered(q["name"], q["text"]) for q in run["queries"]), catalog, carried)
+def check_name(name: str) -> None:
+    """Refuse a name that a query cannot have: it is shown to people, and the name of a directory."""
+    if not isinstance(name, str) or not name.strip():
+        raise OptionError(f"a registered query has a name, as text, not {name!r}")
+    if not name.isprintable() or name != name.strip():
+        raise OptionError(
+            f"a registered query cannot be called {name!r}: a name has no blanks at its ends, and no line breaks or "
+            "other characters that cannot be shown. Choose another name."
+        )
+    folder_name(name)  # says so if it is too long
 
 
 def names_of(runs: Sequence[Run]) -> list[str]:
     """The names of all queries."""
     return [each.name for run in runs for each in run.registered]
+
+
+def known_names(names: Sequence[str]) -> str:
+    """Which queries there are, for whoever named another."""
+    return f"The registered queries are: {', '.join(names) or 'none yet'}."

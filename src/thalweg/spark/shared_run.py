@@ -17,8 +17,10 @@ from dataclasses import dataclass, replace
 from thalweg import cql as language
 from thalweg.cql.group import Group, expressions_of, placed_in
 from thalweg.cql.query import JoinSpec, Output, Query, RangeWindow, Reader, RowsWindow, View
+from thalweg.cql.rendering import render
 from thalweg.engine.expressions import columns_of
 from thalweg.errors import QueryError
+from thalweg.plan.partitioning import Partitioning, keeps_groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,7 @@ class SharedRun:
         inside: the same over the columns that buckets get.
         catalog: the sources, as texts name them.
         registered: the queries that it begins with.
+        partitioning: how its tuples are spread over buckets.
 
     """
 
@@ -63,6 +66,7 @@ class SharedRun:
     inside: JoinSpec
     catalog: Mapping[str, language.Source]
     registered: tuple[Registered, ...]
+    partitioning: Partitioning
 
     def reader(self, registered: Registered) -> Reader:
         """A registered query as a reader of the join inside; an error says why it cannot be one."""
@@ -75,11 +79,34 @@ class SharedRun:
                 "Queries share a run if they join the same streams on the same predicates. Start it by itself.",
             )
         self._check_columns(placed)
-        return replace(placed.reader, views=tuple(map(self._view, placed.reader.views, range(len(placed.streams)))))
+        torn = self._torn_apart(placed.reader)
+        if torn is not None:
+            raise QueryError(torn, None, "Start it by itself.")
+        return self._seen(placed.reader)
 
-    def joins_the_same(self, registered: Registered) -> bool:
-        """Whether a query joins what the others join."""
-        return placed_in(bind_one(registered.text, registered.name, self.catalog), self.join) is not None
+    def apart(self, registered: Registered, others: Sequence[Registered]) -> str | None:
+        """Why a query cannot share the run with these; None: it can, if the columns that it reads are carried."""
+        placed = placed_in(bind_one(registered.text, registered.name, self.catalog), self.join)
+        if placed is None:
+            return f"query '{registered.name}' does not join what the queries of '{self.name}' join"
+        if not self.group(others).may_take(self._seen(placed.reader)):
+            return (
+                f"query '{registered.name}' and the queries of '{self.name}' count rows in their windows, results "
+                "leave one of them, and the windows differ"
+            )
+        return self._torn_apart(placed.reader)
+
+    def _torn_apart(self, reader: Reader) -> str | None:
+        """Why a reader cannot be served by the buckets that there are; None: it can."""
+        query = Query.of(self.join, reader)
+        if keeps_groups(query, self.partitioning):
+            return None
+        keys = ", ".join(render(key.expression) for key in query.aggregation.keys) if query.aggregation else ""
+        grouped_by = f"groups by {keys}" if keys else "has one group of all results"
+        return (
+            f"query '{reader.name}' {grouped_by}, and the rows of a group would be in several of the "
+            f"{self.partitioning.buckets} buckets of '{self.name}'"
+        )
 
     def group(self, registered: Sequence[Registered]) -> Group:
         """The group of some queries; an error if they cannot share the join."""
@@ -111,6 +138,10 @@ class SharedRun:
             _readers[place] = self.reader(registered)
         return _readers[place]
 
+    def _seen(self, reader: Reader) -> Reader:
+        """A reader of the join as one of the join inside."""
+        return replace(reader, views=tuple(map(self._view, reader.views, range(len(reader.views)))))
+
     def _view(self, view: View, stream: int) -> View:
         """What a reader sees of a stream, with the partitions of windows as buckets know them."""
         keys = self.inside.streams[stream].partition_by
@@ -121,16 +152,20 @@ class SharedRun:
     def _check_columns(self, query: Query) -> None:
         """Refuse a query that reads columns which buckets do not get."""
         carried = {stream.alias: set(stream.schema.names) for stream in self.inside.streams}
+        names = {stream.alias: stream.stream for stream in self.inside.streams}
+        missing: dict[str, list[str]] = {}
         for alias, name in columns_of(list(expressions_of(query.reader))):
             if alias in carried and name not in carried[alias]:
-                stream = next(each.stream for each in self.inside.streams if each.alias == alias)
-                raise QueryError(
-                    f"query '{query.name}' reads column '{name}' of stream '{stream}', and '{self.name}' does not "
-                    "carry it",
-                    None,
-                    f"Start with app.stream('{stream}', ..., keep=['{name}']) in a new directory, "
-                    "or leave the column out.",
-                )
+                missing.setdefault(names[alias], []).append(name)
+        for stream, columns in missing.items():
+            listed = " and ".join(f"'{name}'" for name in columns)
+            them = "them" if len(columns) > 1 else "it"
+            raise QueryError(
+                f"query '{query.name}' reads {listed} of stream '{stream}', and '{self.name}' does not carry {them}",
+                None,
+                f"Leave {them} out, or begin in a new directory with app.stream('{stream}', ..., keep={columns!r}) "
+                f"(thalweg run: --keep {stream}={','.join(columns)}).",
+            )
 
 
 def bind_one(text: str, name: str, catalog: Mapping[str, language.Source]) -> Query:

@@ -36,6 +36,7 @@ coordinates each gets), :mod:`~thalweg.plan.partitioning.choice` (all of it toge
 :mod:`~thalweg.plan.partitioning.wording` (the same for a person).
 """
 
+from thalweg.plan.partitioning.axes import keeps_groups
 from thalweg.plan.partitioning.choice import MOST_BUCKETS, choose_partitioning
 from thalweg.plan.partitioning.grid import Axis, Coordinate, Int64s, Partitioning
 from thalweg.plan.partitioning.shares import LOAD_OVER_WORK
@@ -50,4 +51,5 @@ __all__ = [
     "Partitioning",
     "choose_partitioning",
     "describe",
+    "keeps_groups",
 ]

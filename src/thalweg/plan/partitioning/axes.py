@@ -13,7 +13,7 @@ from thalweg.cql.predicates import HASHABLE
 from thalweg.cql.query import Query, RowsWindow
 from thalweg.cql.rendering import render
 from thalweg.cql.types import canonical, family
-from thalweg.plan.partitioning.grid import BY_ROW, Coordinate
+from thalweg.plan.partitioning.grid import BY_ROW, Coordinate, Partitioning
 
 _ONE_SPELLING = HASHABLE - {"float"}
 """Families of types whose equal values are identical, so that their casts are equal too."""
@@ -49,6 +49,26 @@ def torn_apart(query: Query) -> str:
         keys = ", ".join(render(key.expression) for key in query.aggregation.keys)
         return f"no join key and no stream can be split without splitting the groups of GROUP BY {keys}"
     return "every way to split a stream would split the partitions of its ROWS window"
+
+
+def keeps_groups(query: Query, partitioning: Partitioning) -> bool:
+    """Whether each group of a query is in one bucket, under a partitioning that was chosen for another over its join.
+
+    A query without groups asks for nothing.
+    """
+    groups = _group_keys(query)
+    if groups is None or partitioning.buckets == 1:
+        return True
+    for number, axis in enumerate(partitioning.axes):
+        if axis.stream is None:
+            members = [query.classes[each].members.values() for each in axis.classes]
+            kept = all(any(_follows(member, groups) for member in each) for each in members)
+        else:
+            coordinate = partitioning.coordinates[axis.stream][number]
+            kept = coordinate != BY_ROW and all(_follows(each, groups) for each in coordinate.expressions)
+        if not kept:
+            return False
+    return True
 
 
 class _Given(NamedTuple):

@@ -1,0 +1,205 @@
+"""Queries that share a run come and go over buckets that lose their engines and run batches again.
+
+Those that are there from the beginning to the end have the answer of a replay of each alone. Those that come or go have
+what a single engine gives that nothing disturbs, and that is told of them at the same moments.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.deciding import decide_often
+from tests.properties.conformity import EAGER
+from tests.properties.settings import randomized
+from tests.spark.simulated import SimulatedQuery, shared_spec
+from thalweg.cql import Source
+from thalweg.driver.batches import run_batch
+from thalweg.driver.bucket_driver import BucketDriver
+from thalweg.driver.phases import Phases
+from thalweg.engine.time_bounds import NEVER
+from thalweg.plan.statistics import Statistics
+from thalweg.policies import Policies
+from thalweg.replayer import replay
+from thalweg.spark.metrics import PHASES
+from thalweg.spark.refill import batch_of
+from thalweg.spark.run import Run, divided
+from thalweg.spark.shared_run import Registered
+
+SECOND = 1_000_000
+SPAN = 40
+"""Seconds of event time."""
+Rows = Counter[str]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _small_chunks() -> Iterator[None]:
+    """What takes very many rows otherwise happens all the time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("thalweg.spark.chunks.window_log._SMALL", 3)
+        patch.setattr("thalweg.spark.chunks.window_log._MERGED", 2)
+        patch.setattr("thalweg.spark.chunks.window_log._LARGE", 1)
+        patch.setattr("thalweg.engine.join_bucket._STRETCH", 2)
+        decide_often(patch, period=1, promise=100.0, kept=1.0)
+        yield
+
+
+class World:
+    """Streams, queries over one join, and what happens to them."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self.names = ["a", "b", "c"][: rng.choice([2, 2, 3])]
+        self.counts_rows = rng.random() < 0.3
+        self.sizes = [rng.randint(1, 3) for _ in self.names]
+        self.tables = {name: self._table(rng.randint(0, 40)) for name in self.names}
+        self.catalog = {name: Source(table.schema, "ts") for name, table in self.tables.items()}
+
+    def _table(self, rows: int) -> pa.Table:
+        rng = self.rng
+        times = sorted(rng.randint(0, SPAN) * SECOND for _ in range(rows))
+        return pa.table(
+            {
+                "ts": pa.array(times, pa.timestamp("us", "UTC")),
+                "k": pa.array([rng.choice([1, 2, 3, None]) for _ in range(rows)], pa.int64()),
+                "v": pa.array([rng.randint(0, 5) for _ in range(rows)], pa.int64()),
+                "id": pa.array(range(rows), pa.int64()),
+            }
+        )
+
+    def text(self) -> str:
+        """A query over the join, in words of its own."""
+        rng = self.rng
+        names = list(self.names)
+        if not self.counts_rows:
+            rng.shuffle(names)
+        alias = {name: name if rng.random() < 0.7 else f"{name}_{rng.randint(0, 9)}" for name in names}
+        items = ", ".join(f"{name} {alias[name]} {self._window(name)}" for name in names)
+        conditions = [f"{alias[one]}.k = {alias[other]}.k" for one, other in pairwise(names)]
+        conditions += [
+            rng.choice(["{}.v > 1", "{}.v % 2 = 0", "{}.id < 20"]).format(alias[name])
+            for name in names
+            if rng.random() < 0.4
+        ]
+        first, second = alias[names[0]], alias[names[1]]
+        if rng.random() < 0.3:
+            conditions.append(f"({first}.v + {second}.v) % 3 <> 1")
+        shown = f"{first}.id AS one, {second}.id AS two"
+        kind = rng.choice(["", "", "DSTREAM ", "groups", "all"])
+        where = f"FROM {items} WHERE {' AND '.join(conditions)}"
+        if kind == "groups":
+            return f"SELECT {first}.k, COUNT(*) AS n, SUM({second}.v) AS s {where} GROUP BY {first}.k"
+        if kind == "all":
+            return f"SELECT COUNT(*) AS n, MAX({first}.id) AS m {where}"
+        return f"SELECT {kind}{shown} {where}"
+
+    def _window(self, name: str) -> str:
+        if not self.counts_rows:
+            return f"[RANGE {self.rng.choice([1, 3, 9, 30])} SECONDS]"
+        size = self.sizes[self.names.index(name)]
+        return f"[PARTITION BY k ROWS {size if self.rng.random() < 0.8 else size + 1}]"
+
+
+@randomized(share=15)
+@given(seed=st.integers(0, 2**32))
+def test_queries_that_share_a_run(seed: int) -> None:
+    rng = random.Random(seed)
+    world = World(rng)
+    queries = [Registered(f"q{number}", world.text()) for number in range(rng.randint(2, 6))]
+    most_buckets = rng.choice([1, 2, 5])
+    carried = {name: tuple(table.column_names) for name, table in world.tables.items()}
+    for founder, taken in divided(queries, most_buckets, world.catalog):
+        check(world, Run("run1", founder, most_buckets, taken, world.catalog, carried), seed)
+
+
+def check(world: World, run: Run, seed: int) -> None:
+    """Play a run of these queries, to which others come."""
+    rng = world.rng
+    disorder = rng.choice([0, 3, 10]) * SECOND
+    policies = Policies(states=rng.choice(["all", "none", "auto"]), adaptive=rng.choice([None, EAGER]))
+    spec = shared_spec(run, run.registered, disorder, policies)
+    assert spec.shared is not None
+    query = spec.query
+    undisturbed = BucketDriver(spec.shared.group(run.registered), Policies(), keeps_all=True)
+    undisturbed.begin(Statistics.default(query), None)
+    wanted: dict[str, Rows] = {}
+    present, lasting, watermark, numbers = list(run.registered), {each.name for each in run.registered}, NEVER, 0
+    with tempfile.TemporaryDirectory() as directory:
+        troubled = rng.choice([0.0, 0.2, 0.6])
+        running = SimulatedQuery(spec, run.partitioning, rng, Path(directory), troubled)
+        lived_on = SimulatedQuery(spec, run.partitioning, random.Random(0), Path(directory) / "lived on")
+        loses_all = rng.random() < 0.3
+        for rows in [*_batches(world, [ref.stream for ref in query.streams], disorder), None]:
+            commands: list[dict[str, Any]] = []
+            if rows is None:
+                commands.append({"command": "end"})
+            elif watermark != NEVER:
+                if rng.random() < 0.3:
+                    numbers += 1
+                    new = Registered(f"new{numbers}", world.text())
+                    if run.shared.apart(new, present) is None:
+                        present.append(new)
+                        commands.append({"command": "enter", "query": "run1", "name": new.name, "text": new.text})
+                if len(present) > 1 and rng.random() < 0.2:
+                    leaving = present.pop(rng.randrange(len(present)))
+                    lasting.discard(leaving.name)
+                    commands.append({"command": "leave", "query": "run1", "name": leaving.name})
+                if commands:
+                    undisturbed.serve(spec.shared.group(present), watermark)
+            given_rows = rows or [None] * len(query.streams)
+            if loses_all:
+                for bucket in running.buckets:
+                    bucket.lose_engines()
+            for each in (running, lived_on):
+                each.batch(given_rows, commands)
+            for one, other in zip(running.buckets, lived_on.buckets, strict=True):
+                assert one.committed == other.committed, f"seed {seed}"
+            metrics = running.buckets[0].metrics
+            assert not metrics or metrics[-1]["refused"] == [], f"seed {seed}: {metrics[-1]['refused']}"
+            if metrics:
+                watermark = cast("int", metrics[-1]["watermark"]) if rows is not None else 2**62
+            taken = {s: batch_of(query, s, each[0]) for s, each in enumerate(given_rows) if each is not None}
+            if taken or rows is None:
+                for reader, table in run_batch(undisturbed, query, taken, watermark, Phases(PHASES))[0]:
+                    wanted.setdefault(reader, Counter()).update(map(repr, table.to_pylist()))
+    texts = {each.name: each.text for each in run.registered}
+    names = {*texts, *(f"new{number}" for number in range(1, numbers + 1))}
+    for name in sorted(names):
+        got = Counter(map(repr, running.answer(name)))
+        assert got == Counter(map(repr, lived_on.answer(name))), f"seed {seed}, {name}"
+        want = wanted.get(name, Counter())
+        assert got == want, f"seed {seed}, {name}: missing {want - got}, extra {got - want}"
+        if name in lasting:
+            alone = Counter(map(repr, replay(texts[name], world.tables).to_pylist()))
+            assert got == alone, f"seed {seed}, {texts[name]}: missing {alone - got}, extra {got - alone}"
+
+
+def _batches(
+    world: World, streams: list[str], disorder: int
+) -> Iterator[list[tuple[pa.Table, list[int | None]] | None]]:
+    """The rows of the streams, about in the order of their times; those of one stream and time stay in order."""
+    rng, strays = world.rng, dict[tuple[int, int], int]()
+    coming = []
+    for s, name in enumerate(streams):
+        times = world.tables[name]["ts"].cast(pa.int64()).to_pylist()
+        coming += [(t + strays.setdefault((s, t), rng.randint(0, disorder)), s, row, t) for row, t in enumerate(times)]
+    coming.sort(key=lambda each: each[0])
+    while coming:
+        count = rng.choice([2, 8, 25])
+        batch, coming = coming[:count], coming[count:]
+        rows: list[tuple[pa.Table, list[int | None]] | None] = []
+        for s, name in enumerate(streams):
+            mine = [(row, t) for _, stream, row, t in batch if stream == s]
+            table = world.tables[name].take(pa.array([row for row, _ in mine], pa.int64()))
+            rows.append((table, [t for _, t in mine]) if mine else None)
+        yield rows

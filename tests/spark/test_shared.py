@@ -1,0 +1,175 @@
+"""Queries that share runs, on a real Spark: each has the answer that it has alone, whoever comes and goes."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark.shared_runs import NEWEST, SLICES, SharedFiles, sorted_rows
+from thalweg.errors import ThalwegError
+from thalweg.spark.app import App
+from thalweg.spark.commands import new_command
+from thalweg.spark.queries_file import is_running
+from thalweg.spark.started import Started
+
+PAIR = "FROM a, b WHERE a.k = b.k"
+ROWS = "FROM a [PARTITION BY k ROWS 3], b [PARTITION BY k ROWS 2] WHERE a.k = b.k"
+SHARED = {
+    "short": f"SELECT a.id AS a, b.id AS b {PAIR} WINDOW RANGE 5 SECONDS",
+    "long / with sélections": f"SELECT a.id AS a, b.id AS b {PAIR} AND a.id % 3 <> 0 AND b.id % 2 = 0 "
+    "WINDOW RANGE 30 SECONDS",
+    "other words": "SELECT y.id - x.id AS d FROM b x [RANGE 8 SECONDS], a y [RANGE 3 SECONDS] WHERE y.k = x.k "
+    "AND (x.id + y.id) % 5 <> 0",
+    "leaves windows": f"SELECT DSTREAM a.id AS a, b.id AS b {PAIR} AND a.id % 2 = 0 WINDOW RANGE 7 SECONDS",
+    "running sum": f"SELECT a.k, COUNT(*) AS n, SUM(b.id) AS s {PAIR} GROUP BY a.k WINDOW RANGE 6 SECONDS",
+}
+APART = {
+    "rows": f"SELECT a.id AS a, b.id AS b {ROWS}",
+    "rows that leave": f"SELECT DSTREAM a.id AS a, b.id AS b {ROWS} AND a.id % 2 = 0",
+    "sectors": "SELECT a.id, s.sector FROM a, s WHERE a.k = s.k",
+    "sector s1": "SELECT a.id FROM a, s WHERE a.k = s.k AND s.sector = 's1' AND a.id % 2 = 0",
+}
+LEAVES = f"SELECT a.id AS a, b.id AS b, {NEWEST} {PAIR} WINDOW RANGE 9 SECONDS"
+ENTERS = f"SELECT a.id AS a, b.id AS b, {NEWEST} {PAIR} AND b.id % 3 = 1 WINDOW RANGE 25 SECONDS"
+
+
+@dataclass
+class Story:
+    """What happened: the files, and what was seen on the way."""
+
+    files: SharedFiles
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    said: dict[str, str] = field(default_factory=dict)
+    batches: dict[str, int] = field(default_factory=dict)
+
+
+@pytest.fixture(scope="module")
+def story(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Story:
+    """Six slices of time, of which the last two come after a restart. Queries enter and leave between slices."""
+    told = Story(SharedFiles(tmp_path_factory.mktemp("shared")))
+    files = told.files
+    for number in (0, 1):
+        files.write(number)
+    app = files.app(spark)
+    for name, text in {**SHARED, **APART, "leaves": LEAVES}.items():
+        app.register(name, text)
+    started = app.start(files.directory, sinks={"short": files.root / "sink", "leaves": files.root / "broken"})
+    settle(started)
+    started.sinks["leaves"].processAllAvailable()
+    shutil.rmtree(files.root / "broken")
+    (files.root / "broken").write_text("a sink cannot be a file")
+    told.said["twice"] = refusal(lambda: files.app(spark).start(files.directory))
+    told.batches["before"] = last_batch(started)
+    app.register("enters", ENTERS)
+    files.registry.register("from a shell", ENTERS.replace("25 SECONDS", "2 SECONDS"))
+    step(told, 2, started, app)
+    app.deregister("leaves")
+    step(told, 3, started, app)
+    told.rows = app.queries()
+    told.said["broken"] = type(started.sinks["leaves"].exception()).__name__
+    started.stop()
+    assert not is_running(files.directory)
+    files.registry.register("while down", ENTERS.replace("25 SECONDS", "3 SECONDS"))
+    files.registry.deregister("other words")
+
+    app = files.app(spark)
+    for name, text in {**SHARED, **APART}.items():
+        if name != "other words":
+            app.register(name, text)
+    app.register("of the program", ENTERS.replace("25 SECONDS", "4 SECONDS"))
+    started = app.start(files.directory, sinks={"short": files.root / "sink"})
+    step(told, 4, started, app)
+    step(told, 5, started, app)
+    files.registry.commands.send(new_command("end"))
+    settle(started)
+    started.sinks["short"].processAllAvailable()
+    started.stop()
+    return told
+
+
+def settle(started: Started) -> None:
+    for query in started.runs.values():
+        query.processAllAvailable()
+
+
+def step(told: Story, number: int, started: Started, app: App) -> None:
+    told.files.write(number)
+    settle(started)
+    told.refused += [text for query in started.runs.values() for text in app.metrics(query)["refused"]]
+
+
+def last_batch(started: Started) -> int:
+    progress = started.runs["run1"].lastProgress
+    assert progress is not None
+    return progress.batchId
+
+
+def refusal(do: Any) -> str:
+    with pytest.raises(ThalwegError) as error:
+        do()
+    return str(error.value)
+
+
+@pytest.mark.parametrize("name", [name for name in (*SHARED, *APART) if name != "other words"])
+def test_each_has_the_answer_that_it_has_alone(story: Story, name: str) -> None:
+    want = story.files.alone((SHARED | APART)[name])
+    assert sorted_rows(story.files.published(name)) == sorted_rows(want)
+    assert want.num_rows > 100
+
+
+def test_those_that_join_the_same_share_a_run(story: Story) -> None:
+    runs = {row["query"]: row["run"] for row in story.rows}
+    assert {runs[name] for name in (*SHARED, "enters", "from a shell")} == {"run1"}
+    assert runs["rows"] == runs["rows that leave"]
+    assert runs["sectors"] == runs["sector s1"]
+    assert len({runs[name] for name in ("short", "rows", "sectors")}) == 3
+    shares = sum(row["cost_share"] for row in story.rows if row["run"] == "run1")
+    assert shares == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "first", "end"),
+    [
+        ("leaves", 9, 0, 3),
+        ("enters", 25, 2, SLICES),
+        ("from a shell", 2, 2, SLICES),
+        ("while down", 3, 4, SLICES),
+        ("of the program", 4, 4, SLICES),
+    ],
+)
+def test_who_comes_and_goes_has_the_results_of_its_time(
+    story: Story, name: str, width: int, first: int, end: int
+) -> None:
+    text = LEAVES if name == "leaves" else ENTERS.replace("25 SECONDS", f"{width} SECONDS")
+    want = story.files.alone(text, first, end)
+    assert sorted_rows(story.files.published(name)) == sorted_rows(want)
+    assert want.num_rows > 5
+
+
+def test_a_query_enters_within_two_triggers(story: Story) -> None:
+    first = story.files.registry.outbox("run1").batches("enters")[0]
+    assert story.batches["before"] < first <= story.batches["before"] + 2
+
+
+def test_nothing_was_refused_that_was_meant(story: Story) -> None:
+    assert story.refused == []
+
+
+def test_a_broken_sink_stops_nobody_else(story: Story) -> None:
+    assert story.said["broken"] == "StreamingQueryException"
+
+
+def test_a_sink_has_what_was_published(story: Story, spark: SparkSession) -> None:
+    sink = spark.read.parquet(str(story.files.root / "sink")).toArrow()
+    assert sorted_rows(sink) == sorted_rows(story.files.published("short"))
+
+
+def test_two_apps_cannot_run_one_directory(story: Story) -> None:
+    said = story.said["twice"]
+    assert f"the queries of {story.files.directory} run already, in process " in said
+    assert f'use: thalweg register {story.files.directory} NAME "SELECT ..."' in said
