@@ -85,6 +85,10 @@ def test_on_regular_streams_memory_and_candidates_are_what_the_equations_say(doc
 def test_strategies_differ_in_their_work_and_not_in_their_results(document: Document) -> None:
     for method in strategies.METHODS:
         rows = of(document, strategies.part(method))
+        settings = {(row["windows"], row["selected"], row["joined"], row["rate"]) for row in rows}
+        assert settings == {
+            (s.windows, s.selected, s.joined, rate) for s in SMALL.strategies.settings for rate in (5, 20)
+        }
         for place in range(0, len(rows), len(strategies.CONTENDERS)):
             of_one = {str(row["strategy"]): row for row in rows[place : place + len(strategies.CONTENDERS)]}
             assert list(of_one) == list(strategies.CONTENDERS)
@@ -93,7 +97,7 @@ def test_strategies_differ_in_their_work_and_not_in_their_results(document: Docu
             assert chain["tuples_held"] == chain["least_tuples"]
             for rival in ("pull_up", "push_down", "none"):
                 assert of_one[rival]["tuples_held"] > chain["tuples_held"]
-            assert of_one["pull_up"]["joined"] > chain["joined"] == of_one["push_down"]["joined"]
+            assert of_one["pull_up"]["join_results"] > chain["join_results"] == of_one["push_down"]["join_results"]
             if method == "nested loops":
                 assert of_one["pull_up"]["candidates"] > chain["candidates"]
 

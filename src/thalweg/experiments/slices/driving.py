@@ -174,7 +174,7 @@ class Ride:
         return {
             "probes": sum(each.probes for each in work),
             "candidates": sum(each.candidates for each in work),
-            "joined": sum(each.results for each in work),
+            "join_results": sum(each.results for each in work),
             "routings": sum(bucket.routings for bucket in self.buckets),
             "unions": sum(joiner.unions for joiner in joiners if isinstance(joiner, StreamPartition)),
             "purges": sum(arrived - held for engine in self._engines() for arrived, held in _turnover(engine)),
