@@ -87,6 +87,13 @@ class TestStateSlice:
         pulled = run_all(both, {"a": table, "b": table}, options={"sharing": "pull_up"})["q1"].summary.states
         assert {state.name: state.tuples for state in pulled if state.name in "ab"} == dict.fromkeys("ab", all_of_it)
 
+    def test_answers_are_in_the_order_of_the_text(self) -> None:
+        """Also if queries that share a join do not stand together."""
+        streams = {"A": {"ts": [0], "k": [0]}, "B": {"ts": [1], "k": [0]}}
+        other = "SELECT A.k FROM A [RANGE 1 SECOND], B [RANGE 1 SECOND] WHERE A.k < B.k"
+        same = "SELECT A.k FROM A [RANGE 1 SECOND], B [RANGE 1 SECOND] WHERE A.k = B.k"
+        assert list(thalweg.replay(named(z=same, y=other, x=same), streams)) == ["z", "y", "x"]
+
     @pytest.mark.parametrize("most", [1, 2, 62])
     def test_selections_with_one_bit_have_one_lineage(self, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
         """A window without masks is one slice: there nothing tells which slice a tuple is in."""

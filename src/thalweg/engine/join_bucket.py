@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import astuple, fields, replace
 from typing import ClassVar
 
 import numpy as np
@@ -76,6 +77,8 @@ class JoinBucket:
         "_engine",
         "_ends",
         "_earlier",
+        "_earlier_saved",
+        "_earlier_routings",
         "_deaths",
         "_relations",
     )
@@ -103,7 +106,8 @@ class JoinBucket:
         self._in_order = True
         self._ends: list[ReaderEnd] = []
         self._earlier = np.zeros(len(Work._fields), np.int64)
-        self._earlier_seconds, self._earlier_savings, self._earlier_routings = 0.0, Savings(), 0
+        self._earlier_saved = np.zeros(len(fields(Savings)), np.int64)
+        self._earlier_seconds, self._earlier_routings = 0.0, 0
         self._deaths = np.empty((0, 3), np.int64)
         # Whoever comes sees all of a static relation, also what no reader before selected.
         self._remembers = keeps_all
@@ -279,7 +283,7 @@ class JoinBucket:
         self._deaths = np.concatenate([self._deaths, self._engine.take_deaths()])
         self._earlier += self._engine.work
         self._earlier_seconds += self._engine.seconds
-        self._earlier_savings += self._engine.savings
+        self._earlier_saved += astuple(replace(self._engine.savings, suspended=0))
         self._earlier_routings += self._routing.comparisons
         if group.readers != self.group.readers:
             self.shares = None  # of lineages that are no more
@@ -403,7 +407,7 @@ class JoinBucket:
 
     @property
     def savings(self) -> Savings | None:
-        return self._earlier_savings + self._engine.savings if self._gives_feedback else None
+        return Savings(*map(int, self._earlier_saved)) + self._engine.savings if self._gives_feedback else None
 
     @property
     def gated(self) -> Gated | None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from thalweg import cql as language
 from thalweg.arrow_input import as_tables, unusable_columns
 from thalweg.cql.group import Group, grouped
+from thalweg.cql.parser import parse
 from thalweg.cql.query import Query
 from thalweg.errors import QueryError, warn
 from thalweg.event_times import DEFAULT_TIME, Times, TimeUnits, time_columns, time_units, with_unit
@@ -142,7 +143,7 @@ def run_all(
                 progress(before + done, total)
         before += replay.total
         results |= {reader.name: replay.result(reader.name) for reader in replay.group.readers}
-    return results
+    return {name: results[name] for name in sorted(results, key=_place_in(cql))}
 
 
 def open_replay(
@@ -192,6 +193,12 @@ def open_replays(
     for entry in entries or ():
         mine[_owner(groups, entry)].append(entry)
     return [Replay(group, tables, chosen, transitions or (), own) for group, own in zip(groups, mine, strict=True)]
+
+
+def _place_in(cql: str) -> Callable[[str], int]:
+    """Where the query of a name stands in a text."""
+    places = {statement.name: place for place, statement in enumerate(parse(cql))}
+    return lambda name: places[name]
 
 
 def _owner(groups: Sequence[Group], entry: Entry) -> int:
