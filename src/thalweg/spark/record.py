@@ -93,7 +93,7 @@ class Record:
 
     def change(self, registered: Sequence[Registered]) -> None:
         """Other queries share the run from this batch on."""
-        self.former.append(Former(self.batch, self.watermark, self.registered))
+        self.former.append(Former(self.batch, self.marks.watermark, self.registered))
         self.registered = tuple(registered)
 
     @property

@@ -200,8 +200,8 @@ class Resident:
         return refused
 
     def _serve(self, registered: Sequence[Registered]) -> None:
-        """Go on with other queries, as of the watermark of the batch before."""
-        self._driver.serve(self._group(registered), self._record.watermark)
+        """Go on with other queries, as of the watermark of the batch before: also if this one ends the input."""
+        self._driver.serve(self._group(registered), self._record.marks.watermark)
         self._record.change(registered)
         self._follow()
 
