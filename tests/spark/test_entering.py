@@ -62,3 +62,14 @@ def test_a_query_may_leave_with_the_batch_that_ends_the_input(tmp_path: Path) ->
     played.batch(1, 2, 3)
     assert played.batch(4, commands=(END, {"command": "leave", "name": "leaving"})) == []
     assert (played.count("stays"), played.count("leaving")) == (16, 0)
+
+
+def test_a_query_whose_selection_fails_for_what_is_held_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+    text = f"SELECT a.s {JOIN} AND CAST(a.s AS INT) > 0 WINDOW RANGE 5 SECONDS"
+    played = Playing(tmp_path, 0.5, stays=STAYS, leaving=LEAVING)
+    played.batch(1, 2, 3, text="no number")
+    [refused] = played.batch(4, commands=({**ENTER, "text": text},))
+    assert "'CAST(a.s AS INT) > 0' cannot be computed for some row" in refused
+    played.batch(5)
+    played.batch(commands=(END,))
+    assert (played.count("stays"), played.count("leaving"), played.count("new")) == (25, 25, 0)

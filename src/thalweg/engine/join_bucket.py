@@ -266,6 +266,9 @@ class JoinBucket:
         forgotten. So what a reader that enters sees of the past does not depend on how windows are divided.
 
         ``anew``: those that begin without results, although there was a reader of that name before.
+
+        A selection may be such that it cannot be computed for a tuple that is held. Then that is raised, and
+        everything is as before.
         """
         if watermark is None:
             watermark = self._engine.glimpse(0).time
@@ -279,19 +282,27 @@ class JoinBucket:
             else self._wanted(stream, watermark)
             for stream, ref in enumerate(self._query.streams)
         ]
-        plan = self._engine.plan
         self._deaths = np.concatenate([self._deaths, self._engine.take_deaths()])
-        self._earlier += self._engine.work
+        before = dict(vars(self))
+        try:
+            self._count_as_earlier()
+            if group.readers != self.group.readers:
+                self.shares = None  # of lineages that are no more
+            self._serve(group, self._engine.plan, anew)
+            self._engine.load([self._encoded(*pair) for pair in enumerate(held)], watermark)
+            for stream, words in enumerate(waiting):
+                self._waiting.add(stream, self._encoded(stream, words))
+            self._engine.offer([self._encoded(*pair) for pair in enumerate(coming)], horizon)
+        except BaseException:
+            vars(self).update(before)
+            raise
+
+    def _count_as_earlier(self) -> None:
+        """The engine is about to be replaced by another: remember what it has done."""
+        self._earlier = self._earlier + self._engine.work
         self._earlier_seconds += self._engine.seconds
-        self._earlier_saved += astuple(replace(self._engine.savings, suspended=0))
+        self._earlier_saved = self._earlier_saved + astuple(replace(self._engine.savings, suspended=0))
         self._earlier_routings += self._routing.comparisons
-        if group.readers != self.group.readers:
-            self.shares = None  # of lineages that are no more
-        self._serve(group, plan, anew)
-        self._engine.load([self._encoded(*pair) for pair in enumerate(held)], watermark)
-        for stream, words in enumerate(waiting):
-            self._waiting.add(stream, self._encoded(stream, words))
-        self._engine.offer([self._encoded(*pair) for pair in enumerate(coming)], horizon)
 
     # -- The chain of slices ------------------------------------------------------------
 
