@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from thalweg.cql import Source, bind
-from thalweg.cql.group import Group
+from thalweg.cql.group import Group, grouped
 from thalweg.engine.batch import Batch
 from thalweg.engine.bucket import open_bucket
+from thalweg.engine.encoding import StreamEncoder
+from thalweg.engine.join_bucket import JoinBucket
 from thalweg.plan.tree import parse_plan
 from thalweg.policies import Policies
 
@@ -53,3 +57,27 @@ def test_the_plan_may_change_within_a_batch(monkeypatch: pytest.MonkeyPatch, mig
     assert len(still) > 100
     order = [(name, "ascending") for name in still.column_names]
     assert changing.sort_by(order) == still.sort_by(order)
+
+
+def test_selections_are_asked_again_only_of_tuples_that_nobody_else_wants(monkeypatch: pytest.MonkeyPatch) -> None:
+    catalog = {name: Source(SCHEMA, "ts") for name in "ab"}
+    join = "FROM a, b WHERE a.k = b.k WINDOW RANGE 50 MICROSECONDS"
+    texts = [f"CREATE QUERY q{i} AS SELECT a.id {join.replace(' WINDOW', f' AND a.id >= {i} WINDOW')}" for i in range(80)]
+    group = grouped(bind("; ".join(texts), catalog))[0]
+    bucket = open_bucket(group, parse_plan("a b", "ab"), keeps_all=True)
+    assert isinstance(bucket, JoinBucket)
+    asked: list[int] = []
+    passes = StreamEncoder.passes
+
+    def counted(encoder: StreamEncoder, selection: Any, table: pa.Table) -> Any:
+        asked.append(table.num_rows)
+        return passes(encoder, selection, table)
+
+    monkeypatch.setattr(StreamEncoder, "passes", counted)
+    a, b, _ = batches(2)
+    bucket.offer([a, b], 0)
+    before = sum(table.num_rows for _, table in bucket.advance())
+    bucket.serve(group, 0)
+    assert before > 0
+    assert 0 < sum(asked) < 100  # each of 60 tuples about once, and not by most of 80 selections
+    assert sorted(bucket.rows(0)) == list(range(30))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -218,7 +219,7 @@ class StreamEncoder:
         words[:, self.layout.offered_mask] = masks
         return words
 
-    @property
+    @cached_property
     def reads(self) -> list[str]:
         """The columns that it needs of a table."""
         inputs = [*self._keys.values(), *self._operands.values(), *self._partition_by]

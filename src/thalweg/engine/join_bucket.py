@@ -356,7 +356,8 @@ class JoinBucket:
             mine = (masks >> bit) & 1 == 1
             if span is not None:
                 mine &= words[:, T] + span > watermark
-            if not self.shared.is_exact(place):
+            mine &= ~wanted  # one reader is enough, and to ask a selection again takes long
+            if mine.any() and not self.shared.is_exact(place):
                 mine[mine] = self._encoders[stream].passes(
                     signature.selections[stream], self._table(stream, words[mine, ROW])
                 )
