@@ -61,8 +61,8 @@ def test_the_plan_may_change_within_a_batch(monkeypatch: pytest.MonkeyPatch, mig
 
 def test_selections_are_asked_again_only_of_tuples_that_nobody_else_wants(monkeypatch: pytest.MonkeyPatch) -> None:
     catalog = {name: Source(SCHEMA, "ts") for name in "ab"}
-    join = "FROM a, b WHERE a.k = b.k WINDOW RANGE 50 MICROSECONDS"
-    texts = [f"CREATE QUERY q{i} AS SELECT a.id {join.replace(' WINDOW', f' AND a.id >= {i} WINDOW')}" for i in range(80)]
+    text = "CREATE QUERY q{} AS SELECT a.id FROM a, b WHERE a.k = b.k AND a.id >= {} WINDOW RANGE 50 MICROSECONDS"
+    texts = [text.format(least, least) for least in range(80)]
     group = grouped(bind("; ".join(texts), catalog))[0]
     bucket = open_bucket(group, parse_plan("a b", "ab"), keeps_all=True)
     assert isinstance(bucket, JoinBucket)
