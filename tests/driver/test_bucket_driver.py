@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from tests.adapt.workloads import STAR, steady_star, turning_star
 from tests.deciding import decide_often
+from thalweg.adapt.chains import ChainDecider
+from thalweg.adapt.controller import Controller
 from thalweg.adapt.decision import Decision
 from thalweg.cql import Source, bind
 from thalweg.cql.group import Group
 from thalweg.driver.bucket_driver import BucketDriver
+from thalweg.engine.batch import Batch
 from thalweg.engine.gates import NO_GATES
 from thalweg.errors import PlanError, ThalwegError
 from thalweg.options import Adaptivity, Migration, Options, Production
@@ -183,3 +188,33 @@ def test_where_there_is_no_choice_nobody_decides_about_gates(production: Product
     assert driver.production is None
     assert not driver.decides
     assert driver.notes()["production"] is None
+
+
+def test_whoever_watches_after_another_chain_of_slices_is_asked_and_nobody_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    driver = BucketDriver(Group.of(QUERY), ADAPTING, keeps_all=True)
+    driver.begin(Statistics.default(QUERY), None)
+    before, asked = driver.controller, []
+    monkeypatch.setattr(ChainDecider, "consider", lambda *_: True)
+    monkeypatch.setattr(Controller, "consider", lambda controller, _: asked.append(controller))
+    driver.consider(0)
+    assert driver.controller is not before
+    assert asked == [driver.controller]
+
+
+def test_what_was_decided_stays_known_when_readers_change() -> None:
+    driver = BucketDriver(Group.of(QUERY), ADAPTING, keeps_all=True)
+    driver.begin(Statistics.default(QUERY), None)
+    rows = pa.table([pa.array([1, 2, 3])] * len(SCHEMA), schema=SCHEMA)
+    driver.bucket.offer([Batch(rows, np.array([1, 2, 3]))] * 4, 9)
+    assert list(driver.bucket.advance())
+    driver.consider(12)
+    driver.command("((h c) b) a", lasts=False)
+    assert driver.controller is not None
+    decided, position = list(driver.controller.decisions), driver.controller.position
+    assert (len(decided), position) == (1, 12)
+    driver.serve(Group.of(replace(QUERY, name="another")), 0)
+    assert (driver.controller.decisions, driver.controller.position, driver.controller.changes) == (decided, 12, 1)
+    driver.command("((h b) c) a", lasts=False)
+    assert [each.position for each in driver.controller.decisions] == [12, 12]

@@ -144,9 +144,16 @@ class Controller:
         self._is_held = False
         self._reference = None
 
-    def begin_with(self, bucket: Bucket) -> None:
-        """The bucket was built anew from its log: what that took is not what the plan costs."""
+    def begin_with(self, bucket: Bucket, former: Controller | None = None) -> None:
+        """The windows of the bucket were filled anew: what that took is not what the plan costs.
+
+        ``former``: who watched it until then. What was decided stays known, and tuples are counted on.
+        """
         self._meter.begin_with(bucket.counts)
+        if former is not None:
+            self._log, self.changes = former._log, former.changes
+            self._meter.position = former.position
+            self._next_look += former.position
 
     # -- Looking ------------------------------------------------------------------------
 

@@ -181,11 +181,11 @@ class BucketDriver:
         if self.production is not None:
             self.production.begin_with(join.gated)
         if self.controller is not None and settings is not None and not isinstance(plan, DifferencePlan | None):
-            known, held = self._known(), self._is_held
+            known, held, former = self._known(), self._is_held, self.controller
             self.controller = Controller(
                 self._query, plan, known, states, settings, chosen=not held, held=held, ledger=self._ledger
             )
-            self.controller.begin_with(join)
+            self.controller.begin_with(join, former)
 
     def plan_anew(self) -> None:
         """Choose the plan for what refilled windows hold; one that does not adapt, or is held, is ranked anew."""
@@ -223,9 +223,10 @@ class BucketDriver:
 
     def consider(self, taken: int) -> list[Decision]:
         """Let whoever is there decide about the plan and its gates; says what was decided about the plan."""
-        controller, join = self.controller, self.join
+        join = self.join
         if join is not None and self.chains.consider(join):
-            self._after_serving(join)
+            self._after_serving(join)  # which asks somebody new
+        controller = self.controller
         if controller is None or join is None:
             self._weigh()
             return []
