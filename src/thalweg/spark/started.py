@@ -9,6 +9,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from thalweg.spark.queries_file import Running
 
+_LOOK_SECONDS = 0.2
+"""Between two looks at runs that somebody waits for: a call of the JVM for each."""
+
 
 @dataclass(slots=True)
 class Started:
@@ -41,17 +44,25 @@ class Started:
         Runs end by themselves under the trigger ``availableNow``. Then the sinks deliver what is left, and end too.
         """
         end = None if timeout is None else time.monotonic() + timeout
-        for query in self.runs.values():
-            if end is None:
-                query.awaitTermination()
-            elif not query.awaitTermination(max(0, round(end - time.monotonic()))):
+        while not self._have_ended():
+            left = _LOOK_SECONDS if end is None else end - time.monotonic()
+            if left <= 0:
                 return False
+            time.sleep(min(left, _LOOK_SECONDS))
         try:
             for query in self.sinks.values():
                 query.processAllAvailable()
         finally:
             self.stop()
         return True
+
+    def _have_ended(self) -> bool:
+        """Whether no run goes on any more. The error of one that failed, though others go on."""
+        runs = list(self.runs.values())  # a query that comes meanwhile may bring another
+        ended = [query for query in runs if not query.isActive]
+        for query in ended:
+            query.awaitTermination()  # at once
+        return len(ended) == len(runs)
 
     def stop(self) -> None:
         """Stop all runs and sinks. They go on from here when they are started again."""
