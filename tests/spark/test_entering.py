@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from tests.spark.simulated import SimulatedQuery, shared_spec
 from thalweg.cql import Source
+from thalweg.spark.record import Former
 from thalweg.spark.run import Run
 from thalweg.spark.shared_run import Registered
 
@@ -73,3 +76,29 @@ def test_a_query_whose_selection_fails_for_what_is_held_is_refused_and_changes_n
     played.batch(5)
     played.batch(commands=(END,))
     assert (played.count("stays"), played.count("leaving"), played.count("new")) == (25, 25, 0)
+
+
+def test_a_record_grows_with_what_changes_and_not_with_who_is_there(tmp_path: Path) -> None:
+    played = Playing(tmp_path, stays=STAYS)
+    sizes = []
+    for number in range(24):
+        played.batch(number + 1, commands=({**ENTER, "name": f"new{number}"},))
+        record, _ = played.query.buckets[0].committed
+        assert record is not None
+        sizes.append(len(json.dumps(json.loads(record)["former"])))
+    assert sizes[-1] < 24 * 40  # the texts alone have 70 characters
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [("abc", "abcd"), ("abc", "ac"), ("abc", "bde"), ("a", "b"), ("abcd", "d"), ("ab", "ab")]
+)
+def test_who_was_there_follows_from_what_has_changed(before: str, after: str) -> None:
+    there, then = (tuple(Registered(name, f"text of {name}") for name in names) for names in (before, after))
+    former = Former.of(3, 5, there, then)
+    assert former.before(then) == there
+
+
+def test_a_query_that_comes_again_with_another_text_is_another_one() -> None:
+    there, then = (Registered("a", "one"), Registered("b", "two")), (Registered("b", "two"), Registered("a", "three"))
+    former = Former.of(3, 5, there, then)
+    assert (former.entered, former.left, former.before(then)) == (1, ((0, there[0]),), there)

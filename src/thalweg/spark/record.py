@@ -32,11 +32,34 @@ _REFUSALS = 10
 
 @dataclass(frozen=True, slots=True)
 class Former:
-    """The queries that shared the run until a batch, before which there was this watermark."""
+    """Other queries shared the run until a batch: told by what has changed then, for there may be many, and often.
+
+    Attributes:
+        until: the batch.
+        watermark: the one before it.
+        entered: how many came with it; they are the last ones of those that were there from then on.
+        left: those that were there until then, each with its place among them.
+
+    """
 
     until: int
     watermark: int
-    registered: tuple[Registered, ...]
+    entered: int
+    left: tuple[tuple[int, Registered], ...]
+
+    @staticmethod
+    def of(until: int, watermark: int, before: Sequence[Registered], after: Sequence[Registered]) -> Former:
+        """The change from some queries to others. Those that stay keep their order, before those that come."""
+        staying, known = frozenset(after), frozenset(before)
+        left = tuple((place, each) for place, each in enumerate(before) if each not in staying)
+        return Former(until, watermark, sum(each not in known for each in after), left)
+
+    def before(self, after: Sequence[Registered]) -> tuple[Registered, ...]:
+        """Those that were there, if these came after them."""
+        there = list(after[: len(after) - self.entered])
+        for place, each in self.left:
+            there.insert(place, each)
+        return tuple(there)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +80,7 @@ class Record:
         ended: whether the input was ended by a command.
         refused: the last commands that were refused, and why.
         registered: the queries that share the run, in the order in which they entered.
-        former: those that did before, as long as rows of that time are in the log.
+        former: what has changed of them, as long as rows from before that are in the log.
         chunks: what lies in the log.
         marks: how far time has come.
         intake: how many rows came.
@@ -93,19 +116,26 @@ class Record:
 
     def change(self, registered: Sequence[Registered]) -> None:
         """Other queries share the run from this batch on."""
-        self.former.append(Former(self.batch, self.marks.watermark, self.registered))
+        self.former.append(Former.of(self.batch, self.marks.watermark, self.registered, registered))
         self.registered = tuple(registered)
+
+    @property
+    def _all_registered(self) -> list[tuple[Registered, ...]]:
+        """The queries that there were when the oldest rows in the log came, and after each change since."""
+        found = [self.registered]
+        for former in reversed(self.former):
+            found.append(former.before(found[-1]))
+        return found[::-1]
 
     @property
     def first_registered(self) -> tuple[Registered, ...]:
         """Those that were there when the oldest rows in the log came."""
-        return self.former[0].registered if self.former else self.registered
+        return self._all_registered[0]
 
     @property
     def changes(self) -> Iterator[Change]:
         """What has changed since then."""
-        later = [*(each.registered for each in self.former[1:]), self.registered]
-        for former, registered in zip(self.former, later, strict=False):
+        for former, registered in zip(self.former, self._all_registered[1:], strict=True):
             yield Change(former.until, former.watermark, registered)
 
     def forget_former(self) -> None:
@@ -150,7 +180,7 @@ class Record:
         self._described = carried_on(known["query"], self._spec.described, compared)
         self.token, self.batch, self.ended = known["token"], known["batch"], known["ended"]
         self.registered = _registered(known["registered"])
-        self.former = [Former(until, mark, _registered(each)) for until, mark, each in known["former"]]
+        self.former = [_former(*each) for each in known["former"]]
         driver.recall(self._former_plan(known["plan"], known["query"], compared.places), known)
         self.marks.restore(known["marks"], compared.places)
         self.intake = Intake.from_json(known["intake"], compared.places)
@@ -168,6 +198,10 @@ class Record:
         aliases = placed([stream["alias"] for stream in query["streams"]], places)
         kept = [[places[stream] for stream in node] for node in known["kept"]]
         return any_plan_from_json({**known, "kept": kept}, self._spec.query, aliases)
+
+
+def _former(until: int, watermark: int, entered: int, left: Sequence[tuple[int, Sequence[Any]]]) -> Former:
+    return Former(until, watermark, entered, tuple((place, Registered(*each)) for place, each in left))
 
 
 def _registered(known: Sequence[Sequence[Any]]) -> tuple[Registered, ...]:
