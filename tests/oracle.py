@@ -53,14 +53,19 @@ class Change:
 
 def expected(case: Case) -> Counter[OutputRow]:
     """The rows that the query emits, as a multiset."""
+    return emitted(case, changes(case), NEVER)
+
+
+def emitted(case: Case, happening: Iterable[Change], end: int) -> Counter[OutputRow]:
+    """The rows that the query emits of these changes, at instants before ``end``."""
     columns = output_columns(case)
-    emitted: Counter[OutputRow] = Counter()
-    for change in changes(case):
+    rows: Counter[OutputRow] = Counter()
+    for change in happening:
         time = change.enter if case.output == "istream" else change.leave
-        if -NEVER < time < NEVER:
+        if -NEVER < time < end:
             env = {**change.env, ResultTime(): time}
-            emitted[normalised(evaluate(column, env) for column in columns)] += 1
-    return emitted
+            rows[normalised(evaluate(column, env) for column in columns)] += 1
+    return rows
 
 
 def output_columns(case: Case) -> list[Expr]:
@@ -139,12 +144,15 @@ def alive_table(case: Case, item: Item, mine: list[Tuple]) -> pa.Table:
 
 
 def changes(case: Case) -> Iterator[Change]:
-    if case.minus:
-        return difference(case)
+    return difference(case) if case.minus else changes_by(case, results(case))
+
+
+def changes_by(case: Case, found: list[Result]) -> Iterator[Change]:
+    """What enters and leaves if these are the results of the join."""
     if case.aggregated:
-        return aggregates(case)
+        return aggregates(case, found)
     columns_of = reader(case, case.items)
-    return (Change(r.enter, r.leave, columns_of(r.rows)) for r in results(case))
+    return (Change(r.enter, r.leave, columns_of(r.rows)) for r in found)
 
 
 def reader(case: Case, items: Sequence[Item]) -> Callable[[Sequence[int]], dict[Expr, Value]]:
@@ -160,12 +168,11 @@ def reader(case: Case, items: Sequence[Item]) -> Callable[[Sequence[int]], dict[
     return columns_of
 
 
-def aggregates(case: Case) -> Iterator[Change]:
+def aggregates(case: Case, found: list[Result]) -> Iterator[Change]:
     """The relation recomputed at every instant; a group's row stays as long as what is selected of it does.
 
     That it has another time is no change, nor that an aggregate has one which only HAVING or an expression reads.
     """
-    found = results(case)
     envs = list(map(reader(case, case.items), (r.rows for r in found)))
     keys = [tuple(identity(evaluate(key, env)) for key in case.group_by) for env in envs]
     nodes = [part for out in case.select if not isinstance(out, Star) for part in parts(out.expr)]

@@ -22,7 +22,10 @@ DOCUMENTS = [
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "examples").glob("*/README.md")),
 ]
-TERMS = ("young", "gathering", "settled", "void", "completion", "reader", "slice", "gate", "ledger", "allowance")
+TERMS = (
+    *("young", "gathering", "settled", "void", "completion", "gate", "ledger", "cut", "allowance"),
+    *("group", "reader", "signature", "mask", "slice", "chain", "lineage"),
+)
 """Words that the code and the documents use in a sense of their own."""
 TIME = pa.timestamp("us")
 CATALOG = {

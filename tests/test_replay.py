@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import replace
 
 import thalweg
 from thalweg.engine.savings import Savings
-from thalweg.replayer import run
+from thalweg.replayer import open_replay, run, run_all
 
 EPOCH = datetime.datetime(1970, 1, 1)
 
@@ -218,3 +219,52 @@ def test_an_aggregate_inside_an_expression_changes_a_row_when_the_expression_doe
 def test_what_having_refuses_is_not_computed() -> None:
     text = "SELECT CAST(CASE WHEN COUNT(*) < 2 THEN 'x' ELSE '7' END AS INT) AS n FROM p [RANGE UNBOUNDED] GROUP BY k"
     assert thalweg.replay(f"{text} HAVING COUNT(*) >= 2", {"p": PRICES}).to_pylist() == [{"n": 7}]
+
+
+SEVERAL = """
+CREATE QUERY short AS SELECT a.k FROM a, b WHERE a.k = b.k WINDOW RANGE 5 MICROSECONDS;
+CREATE QUERY other AS SELECT c.k FROM c, b WHERE c.k = b.k WINDOW RANGE 5 MICROSECONDS;
+CREATE QUERY long AS SELECT y.k FROM b x, a y WHERE x.k = y.k AND y.k > 1 WINDOW RANGE 20 MICROSECONDS
+"""
+
+
+def test_summaries_of_a_shared_run_tell_what_is_whose() -> None:
+    streams = {name: {"ts": list(range(100)), "k": [i % 5 for i in range(100)]} for name in "abc"}
+    entries = [(50, "long", "enter"), (150, "short", "leave"), (160, "short", "enter")]
+    found = run_all(SEVERAL, streams, options={"sharing": "memory"}, entries=entries)
+    short, long, other = (found[name].summary for name in ("short", "long", "other"))
+    assert (short.present, long.present, other.present) == (((0, 150), (160, 200)), ((50, 200),), ((0, 200),))
+    assert short.group == long.group == ("short", "long")
+    assert (other.group, other.chains, other.routings) == (("other",), {}, 0)
+    assert short.results == found["short"].table.num_rows != long.results == found["long"].table.num_rows
+    own = [replace(each, query="", results=0, present=()) for each in (short, long)]
+    assert own[0] == own[1]  # all else is of the run that served both
+    assert short.chains == {"a": (5, 20), "b": (5, 20)}
+    assert short.routings > 0
+    assert short.tuples_in == {"a": 100, "b": 100}
+    assert short.is_shared
+    assert not other.is_shared
+
+
+def test_a_summary_of_one_query_is_that_of_its_run() -> None:
+    stream = {"ts": [0, 1], "k": [1, 1]}
+    summary = run("SELECT a.k FROM a, b WHERE a.k = b.k WINDOW RANGE 1 SECOND", {"a": stream, "b": stream}).summary
+    assert (summary.group, summary.present, summary.is_shared) == (("query1",), ((0, 4),), False)
+
+
+def test_who_ran_the_bucket_is_told_after_the_end() -> None:
+    """Those who follow a replay step by step ask after the last one, too."""
+    stream = {"ts": [0, 1], "k": [1, 1]}
+    opened = open_replay("SELECT a.k FROM a, b WHERE a.k = b.k WINDOW RANGE 1 SECOND", {"a": stream, "b": stream})
+    tuples = [opened.driver.bucket.work.tuples for _ in opened.steps()]
+    assert tuples[-1] == 4
+
+
+def test_progress_is_that_of_all_queries() -> None:
+    streams = {name: {"ts": list(range(100)), "k": [i % 5 for i in range(100)]} for name in "abc"}
+    told: list[tuple[int, int]] = []
+    run_all(SEVERAL, streams, options={"batch_size": 50}, progress=lambda done, total: told.append((done, total)))
+    assert {total for _, total in told} == {400}  # two joins of two streams
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    assert told[-1] == (400, 400)
+    assert len(told) > 4

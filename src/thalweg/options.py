@@ -221,6 +221,14 @@ class Options:
         _one_of("migration", self.migration, get_args(Migration))
         _one_of("sharing", self.sharing, get_args(Sharing))
         _one_of("late_rows", self.late_rows, ("count", "table"))
+        if self.sharing == "push_down" and (
+            self.memory_bytes is not None or self.migration not in ("jisc", "moving_state")
+        ):
+            what = f"migration {self.migration}" if self.memory_bytes is None else "a memory_limit"
+            raise OptionError(
+                f"option sharing push_down is for comparison and has several joins, which does not go with {what}. "
+                "Use sharing='auto'."
+            )
         if self.memory_bytes is not None and self.migration != "jisc":
             raise OptionError(
                 f"option memory_limit makes keys absent, which goes with migration jisc, not {self.migration}"

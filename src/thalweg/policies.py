@@ -20,6 +20,7 @@ class Policies:
         states: which states a plan may keep.
         adaptive: by which settings the plan adapts; None: it does not.
         sharing: how the readers of a join share its windows.
+        nested_loops: joins compare with everything in a window although keys could look partners up. For experiments.
 
     >>> Policies(production="jit").feedback
     Feedback(when='always', lattice=1, filter_bits=None)
@@ -32,6 +33,7 @@ class Policies:
     states: States = "auto"
     adaptive: Adaptivity | None = None
     sharing: Sharing = "auto"
+    nested_loops: bool = False
 
     @staticmethod
     def of(options: Options, *, written: bool, lasting: bool) -> Policies:

@@ -19,7 +19,7 @@ from thalweg.options import Adaptivity, States
 from thalweg.plan import JoinGraph, Statistics, choose_plan, parse_plan, rank
 from thalweg.plan.tree import format_plan
 from thalweg.replayer import ReplayResult, Summary, run
-from thalweg.replayer.arrivals import arrivals, slices
+from thalweg.replayer.arrivals import arrivals, cut
 
 WATCHFUL = Adaptivity(period=500, overhead=1e6)
 """The default thresholds, but without regard to what a look costs."""
@@ -160,7 +160,7 @@ class Fed:
         self.controller = Controller(self.query, first, statistics, states, settings)
 
     def feed(self, *, through_json: bool = False) -> None:
-        for cuts, watermark in slices(self.streams, 500):
+        for cuts, watermark in cut(self.streams, 500):
             self.bucket.offer(
                 [Batch(s.slice(*cut), s.times[slice(*cut)]) for s, cut in zip(self.streams, cuts, strict=True)]
             )

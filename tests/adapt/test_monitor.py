@@ -15,7 +15,7 @@ from thalweg.engine.batch import Batch
 from thalweg.engine.bucket import Bucket, open_bucket
 from thalweg.plan import JoinGraph, Statistics, choose_plan
 from thalweg.plan.sampling import Tally
-from thalweg.replayer.arrivals import arrivals, slices
+from thalweg.replayer.arrivals import arrivals, cut
 
 RATES = {"a": 400.0, "b": 100.0, "c": 200.0}
 
@@ -31,7 +31,7 @@ def watched(text: str, tables: dict[str, pa.Table], memory: float = 0.7) -> tupl
     inputs = arrivals([(ref.stream, tables[ref.stream], ref.time) for ref in query.streams], None)
     bucket = open_bucket(Group.of(query), choose_plan(graph, statistics))
     monitor = Monitor(query, memory)
-    for cuts, watermark in slices(inputs, 1_000):
+    for cuts, watermark in cut(inputs, 1_000):
         bucket.offer([Batch(s.slice(*cut), s.times[slice(*cut)]) for s, cut in zip(inputs, cuts, strict=True)])
         for _ in bucket.advance():
             pass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,13 +16,14 @@ from thalweg.adapt.production import Habit, ProductionDecider, Seen, may_change,
 from thalweg.adapt.promise import Promise
 from thalweg.engine.gates import NO_GATES, Gates
 from thalweg.engine.join import JoinEngine
+from thalweg.engine.layout import StreamLayout
 from thalweg.engine.observations import Glimpse
 from thalweg.errors import ThalwegError
 from thalweg.experiments.jit.workloads import Clique
 from thalweg.options import Production
 from thalweg.plan.demand import find_demands, siblings
 from thalweg.plan.join_graph import JoinGraph
-from thalweg.plan.program import compile_programs
+from thalweg.plan.program import Programs, compile_programs
 from thalweg.plan.tree import TreePlan
 
 BUSHY = Clique("bushy", window_min=2, rate=1.0, streams=6, dmax=60)
@@ -82,10 +83,16 @@ def test_a_change_pays_by_what_it_would_have_saved() -> None:
     assert not may_change(habit, Ledger(), CLIQUE, 0.01)
     assert not may_change(replace(habit, settled=60_000_000), Ledger(), CLIQUE, 0.2)
     ledger = Ledger()
-    ledger.pay(watching_price("gates", CLIQUE), "gates")  # paid in advance
-    assert may_change(habit, ledger, CLIQUE, 0.2)
-    ledger.pay(1e9, "gates")
-    assert not may_change(habit, ledger, CLIQUE, 0.2)
+    assert may_change(replace(habit, settled=40_000_000), ledger, CLIQUE, 0.2)
+    assert ledger.aside("gates") == watching_price("gates", CLIQUE)
+
+
+def test_a_promise_waits_until_what_was_paid_in_advance_is_made_up_for() -> None:
+    ledger = Ledger()
+    ledger.pay(1e12, "promise")
+    habit = reconsidered(Habit(), done(10_000_000, 2), ledger, CLIQUE, never)
+    assert not habit.asks
+    assert -1e12 < ledger.aside("promise") < 0
 
 
 def test_what_goes_into_states() -> None:
@@ -94,7 +101,7 @@ def test_what_goes_into_states() -> None:
 
 
 def test_a_habit_is_the_same_after_json() -> None:
-    habit = Habit(asks=True, last=Seen((1, 2, 3, 4, 5, 6), 7, frozenset({frozenset({0, 2})})), spent=8, credited=9)
+    habit = Habit(asks=True, last=Seen((1, 2, 3, 4, 5, 6), 7, frozenset({frozenset({0, 2})})), spent=8, settled=9)
     assert Habit.from_json(json.loads(json.dumps(habit.to_json()))) == habit
 
 
@@ -211,3 +218,86 @@ def test_a_decider_goes_on_from_what_it_remembers() -> None:
     other.restore(json.loads(json.dumps(decider.to_json())))
     assert (other.habit, other.to_json()) == (decider.habit, decider.to_json())
     assert other.habit.settled > 0
+
+
+class Shown:
+    """A join that shows what it is told to, and takes what gates it is given."""
+
+    def __init__(self) -> None:
+        self.plan = BUSHY.plan
+        self.gates = NO_GATES
+        self.may_choose = True
+        self.counts: tuple[int, ...] = (0, 0, 0, 0, 0, 0)
+        self.tests = 0
+        self.idle_states: frozenset[frozenset[int]] = frozenset()
+        self.looks = 0
+
+    @property
+    def programs(self) -> Programs:
+        raise AssertionError("no promise was asked for")
+
+    @property
+    def layouts(self) -> Sequence[StreamLayout]:
+        raise AssertionError("no promise was asked for")
+
+    def glimpse(self, most: int) -> Glimpse:
+        raise AssertionError(f"no promise was asked for, of {most} tuples")
+
+    def all_held(self) -> int:
+        return 1
+
+    def idle(self) -> frozenset[frozenset[int]]:
+        self.looks += 1
+        return self.idle_states
+
+    def share_within(self, nodes: tuple[frozenset[int], ...]) -> float:
+        return 0.5 if nodes else 0.0
+
+    def choose(self, gates: Gates) -> None:
+        self.gates = gates
+
+    def work(self) -> None:
+        """A stretch in which each tuple stores an entry."""
+        self.counts = tuple(count + 10_000 for count in self.counts)
+
+
+def test_who_sleeps_was_in_vain_in_two_looks_in_a_row_and_wakes_after_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{DECIDER}._SHARE", 0.0)  # no promise can be paid
+    monkeypatch.setattr(f"{DECIDER}.watching_price", free("gates"))
+    joins, decider = Shown(), decider_of(BUSHY.query)
+    abcd, ef = frozenset({0, 1, 2, 3}), frozenset({4, 5})
+    slept = []
+    for is_idle in (True, False, True, True, *[True] * 5, False, True, *[True] * 20, False, False):
+        joins.idle_states = frozenset({abcd}) if is_idle else frozenset()
+        joins.work()
+        decider.consider(joins)
+        slept.append(joins.gates.sleepers == (ef,))
+    assert slept == [False] * 3 + [True] * 29 + [False]
+
+
+def test_nobody_looks_at_a_join_whose_gates_cannot_change() -> None:
+    joins, decider = Shown(), decider_of(BUSHY.query)
+    joins.may_choose = False
+    joins.work()
+    assert not decider.consider(joins)
+    assert joins.looks == 0
+    joins.may_choose = True
+    decider.consider(joins)
+    assert joins.looks == 1
+
+
+def test_a_change_of_plan_goes_on_with_the_counts_of_the_same_engine() -> None:
+    joins, decider = Shown(), decider_of(BUSHY.query)
+    joins.work()
+    decider.consider(joins)
+    looked = decider.habit.last.work
+    assert looked == joins.counts
+    joins.work()
+    decider.plan_changed(joins)
+    assert decider.habit.last.work == looked
+    joins.counts = (5, 9, 0, 0, 0, 0)  # another engine
+    decider.plan_changed(joins)
+    assert decider.habit.last.work == joins.counts
+    joins.work()
+    decider.begin_with(joins)  # built anew
+    assert decider.habit.last.work == joins.counts

@@ -121,19 +121,19 @@ def test_positions_and_prefixes_agree(streams: dict[str, pa.Table]) -> None:
     assert all(sum(morning(table).to_pylist()) == early[name].num_rows for name, table in streams.items())
 
 
-def test_slices_make_up_the_streams(streams: dict[str, pa.Table]) -> None:
-    slices = shop.slices(streams, 20, 4)
-    assert len(slices) == 4
+def test_cuts_make_up_the_streams(streams: dict[str, pa.Table]) -> None:
+    cuts = shop.cut(streams, 20, 4)
+    assert len(cuts) == 4
     for name, table in streams.items():
-        assert pa.concat_tables([part[name] for part in slices]).equals(table)
-    early = {name: pa.concat_tables([part[name] for part in slices[:2]]) for name in streams}
+        assert pa.concat_tables([part[name] for part in cuts]).equals(table)
+    early = {name: pa.concat_tables([part[name] for part in cuts[:2]]) for name in streams}
     assert early == shop.until(streams, shop.NOON_US)
 
 
 def test_on_spark_the_plan_changes_and_the_answer_does_not(
     thalweg: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(demo_spark, "_SLICES", 4)
+    monkeypatch.setattr(demo_spark, "_CUTS", 4)
     result = thalweg("demo", "--seconds", "20", "--out", tmp_path / "out")
     assert result.exit_code == 0, result.output
     plans = re.findall(r"^(morning|new plan|afternoon) .*   (\(.*)$", result.stdout, re.M)

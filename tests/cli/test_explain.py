@@ -89,6 +89,33 @@ def test_several_queries(thalweg: Invoke) -> None:
     assert "ab: " not in one.stdout
 
 
+SHARED = (
+    "CREATE QUERY one AS SELECT A.x FROM A, B WHERE A.k = B.k WINDOW RANGE 1 SECOND;\n"
+    "CREATE QUERY two AS SELECT A.x FROM A, B WHERE A.k = B.k AND A.x > 1 WINDOW RANGE 1 MINUTE;\n"
+)
+
+
+def test_queries_that_share_a_join(thalweg: Invoke) -> None:
+    text = thalweg("explain", "-", *SCHEMAS, input=SHARED)
+    assert text.exit_code == 0, text.output
+    assert text.stdout.startswith(
+        "2 queries, 1 join\n  one, two: share a join\n\none and 1 more: 2 queries over one join"
+    )
+    (group,) = document(thalweg("explain", "-", *SCHEMAS, "--json", "--sharing", "memory", input=SHARED))
+    assert group["kind"] == "group"
+    assert [query["query"] for query in group["queries"]] == ["one", "two"]  # type: ignore[attr-defined]
+    assert group["sharing"]["strategy"] == "memory"  # type: ignore[index]
+    apart = document(thalweg("explain", "-", *SCHEMAS, "--json", "--sharing", "none", input=SHARED))
+    assert [each["query"] for each in apart] == ["one", "two"]
+    assert thalweg("explain", "-", *SCHEMAS, "--query", "two", input=SHARED).stdout.startswith("two: join of 2 streams")
+
+
+def test_what_travels_to_buckets_is_told_of_each_query(thalweg: Invoke) -> None:
+    result = thalweg("explain", "-", *SCHEMAS, "--buckets", "4", input=SHARED)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.count("columns that travel to the buckets\n") == 2
+
+
 def test_the_plan_of_an_except_query(thalweg: Invoke) -> None:
     text = "SELECT k FROM A [RANGE 1 HOUR] EXCEPT SELECT k FROM B [RANGE 1 HOUR]"
     result = thalweg("explain", "-", *SCHEMAS, "--json", input=text)

@@ -27,6 +27,7 @@ from thalweg.cql.query import Query
 from thalweg.engine import image
 from thalweg.engine.batch import Batch
 from thalweg.engine.bucket import AnyBucket, open_bucket
+from thalweg.engine.gates import NO_GATES, Gates
 from thalweg.engine.image import mark_dirty, read_image, write_image
 from thalweg.engine.interner import Interner
 from thalweg.engine.join_bucket import JoinBucket
@@ -237,6 +238,28 @@ def test_the_plan_comes_with_the_image(tmp_path: Path) -> None:
     assert read_image(tmp_path, taker, "v")
     assert isinstance(taker, JoinBucket)
     assert taker.plan == plans(query)[1]
+
+
+def test_gates_come_with_the_image(tmp_path: Path) -> None:
+    """Whoever takes it over can change them, and they stop the same tuples."""
+    query = bound("thetas")
+    giver, taker = (opened(query, 0, "auto") for _ in range(2))
+    assert isinstance(giver, JoinBucket)
+    assert isinstance(taker, JoinBucket)
+    assert giver.gated is not None
+    assert taker.gated is not None
+    giver.gated.choose(Gates(everywhere=True))
+    write_image(tmp_path, giver, "v")
+    assert taker.gated.gates == NO_GATES
+    assert read_image(tmp_path, taker, "v")
+    assert taker.gated.gates == Gates(everywhere=True)
+    for bucket in (giver, taker):
+        bucket.image.name = None
+    sleeping = Gates(sleepers=(frozenset({0, 1}),))
+    taker.gated.choose(sleeping)
+    write_image(tmp_path, taker, "w")
+    assert read_image(tmp_path, giver, "w")
+    assert giver.gated.gates == sleeping
 
 
 @pytest.mark.parametrize("name", ["istream", "partitions"])

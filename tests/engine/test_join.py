@@ -277,7 +277,7 @@ def run(
             position += step
             while rng.random() < changes:
                 engine.transition(random_plan(rng, n))
-                decider.begin_with(engine.gated)
+                decider.plan_changed(engine.gated)
             if rng.random() < 0.1:
                 engine.take_deaths()
                 engine.sizes()
@@ -336,7 +336,7 @@ def run_out_of_order(
         position = end
         if rng.random() < 0.2:
             engine.transition(random_plan(rng, len(setting.query.streams)))
-            decider.begin_with(engine.gated)
+            decider.plan_changed(engine.gated)
     assert answer == naive(setting)
 
 

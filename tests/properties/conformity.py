@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -13,7 +14,7 @@ import thalweg
 from tests.cases import Case, Out, Star
 from tests.expressions import ResultTime
 from tests.lifetimes import contradictory
-from tests.oracle import cols, expected, normalised_table
+from tests.oracle import OutputRow, cols, expected, normalised_table
 from thalweg.errors import BindError
 from thalweg.options import Feedback, Production
 
@@ -29,7 +30,7 @@ def check(case: Case) -> None:
         if not case.minus and contradictory(case):
             _refused(case)
         else:
-            _compare(case, answer(case))
+            compare(case, answer(case), expected(case))
     except Exception as error:
         error.add_note(f"\nThe query:\n{case.cql()}\n")
         raise
@@ -84,8 +85,9 @@ def _refused(case: Case) -> None:
         answer(case)
 
 
-def _compare(case: Case, table: pa.Table) -> None:
-    want, got = expected(case), normalised_table(table)
+def compare(case: Case, table: pa.Table, want: Counter[OutputRow]) -> None:
+    """Fails if these are not the rows of the case, or if they are not in time order."""
+    got = normalised_table(table)
     missing, extra = want - got, got - want
     different = missing + extra
     assert not different, (

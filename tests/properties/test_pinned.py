@@ -21,6 +21,7 @@ from thalweg.cql.query import Query
 from thalweg.engine import join_bucket
 from thalweg.engine.join import JoinEngine
 from thalweg.plan.program import Rank
+from thalweg.plan.slices import Slicing
 from thalweg.plan.tree import Plan
 from thalweg.policies import Policies
 
@@ -114,9 +115,11 @@ def test_the_printed_procedure_loses_them(monkeypatch: pytest.MonkeyPatch) -> No
         check(replace(JISC_LOSS, states="all"))
 
 
-def printed(query: Query, plan: Plan, rank: Rank, policies: Policies, *, timed: bool) -> JoinEngine:
+def printed(
+    query: Query, plan: Plan, rank: Rank, policies: Policies, *, timed: bool, slicing: Slicing | None
+) -> JoinEngine:
     assert policies.migration == "jisc"
-    return JoinEngine(query, plan, rank, completion="jisc_printed", timed=timed)
+    return JoinEngine(query, plan, rank, completion="jisc_printed", timed=timed, slicing=slicing)
 
 
 def test_the_lost_results_are_expected() -> None:

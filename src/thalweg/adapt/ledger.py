@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-Purpose = Literal["promise", "gates"]
+Purpose = Literal["promise", "gates", "chain"]
 """What is saved for alone: see :data:`thalweg.adapt.prices.Watching`."""
 
 
@@ -38,7 +38,7 @@ class Ledger:
         self._aside[purpose] = min(self.aside(purpose) + amount, most)
 
     def aside(self, purpose: Purpose) -> float:
-        """What is there for one thing alone; less than nothing: it was paid in advance."""
+        """What is there for one thing alone; less than nothing: something was paid in advance."""
         return self._aside.get(purpose, 0.0)
 
     def pay(self, price: float, purpose: Purpose | None = None) -> None:

@@ -108,6 +108,11 @@ def watching_price(what: Watching, graph: JoinGraph) -> float:
             return 5e5 * n
 
 
+def chain_price(held: int) -> float:
+    """Nanoseconds of another chain of slices: so many tuples are encoded anew and put into their places."""
+    return TRANSITION + 300.0 * held
+
+
 def asking_price(tests: float, tuples: float) -> float:
     """Nanoseconds of looking at what is known of so many tuples, and of so many searches for partners.
 

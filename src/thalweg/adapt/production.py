@@ -15,9 +15,9 @@ Invariant
     Decisions depend on the input alone, never on a clock. The answer does not depend on decisions at all.
 
 Cost
-    Deciding is paid for out of the ledger: a small share of the join's work is set aside for promises, and for a change
-    of gates what it would have saved of that work. So streams that end soon lose little, and those that go on gain
-    nearly all there is.
+    Deciding is paid for out of the ledger. A small share of the join's work is set aside for promises, and for whatever
+    gates they change. What a change of sleepers would have saved of the work is set aside for it. So streams that end
+    soon lose little, and those that go on gain nearly all there is.
 """
 
 from __future__ import annotations
@@ -82,7 +82,6 @@ class Habit:
         cost: what a tuple cost before they asked, in nanoseconds.
         not_before: how much must be spent before the next promise, beside what it costs.
         settled: what was spent when gates last changed.
-        credited: what was spent when savings were last set aside for a change of gates.
 
     """
 
@@ -93,7 +92,6 @@ class Habit:
     cost: int = 0
     not_before: int = 0
     settled: int = 0
-    credited: int = 0
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "last": [self.last.work, self.last.tests, [sorted(node) for node in self.last.idle]]}
@@ -142,10 +140,11 @@ def reconsidered(
 def may_change(habit: Habit, ledger: Ledger, graph: JoinGraph, gain: float) -> bool:
     """Whether a change of gates that saves this share of the work would have paid by now.
 
-    What it would have saved is set aside for it. Each further change waits until twice as much was spent.
+    What it would have saved since they last changed is set aside for it. Each further change waits until twice as much
+    was spent.
     """
     price = watching_price("gates", graph)
-    ledger.set_aside("gates", gain * (habit.spent - habit.credited), price)
+    ledger.set_aside("gates", gain * (habit.spent - habit.settled) - ledger.aside("gates"), price)
     return habit.spent >= 2 * habit.settled and ledger.aside("gates") >= price
 
 
@@ -168,8 +167,8 @@ def sleepers(siblings: Mapping[Node, Node], idle: Collection[Node]) -> tuple[Nod
 class ProductionDecider:
     """Decides which gates the joins of one bucket have.
 
-    Its owner calls :meth:`consider` whenever the bucket is at rest, and :meth:`begin_with` when somebody has changed
-    its plan.
+    Its owner calls :meth:`consider` whenever the bucket is at rest, :meth:`plan_changed` when somebody has changed its
+    plan, and :meth:`begin_with` when it was built anew.
 
     Attributes:
         habit: what the joins have got used to.
@@ -183,9 +182,18 @@ class ProductionDecider:
         self.habit = Habit()
 
     def begin_with(self, joins: Gated | None) -> None:
-        """The plan is another one, or the windows were filled anew: gates are gone, and counts may have begun anew."""
+        """The windows were filled anew: what that took is not what the plan costs, and there are no gates."""
         if joins is not None:
-            self.habit = replace(self.habit, asks=False, is_new=False, last=Seen(joins.counts, joins.tests))
+            self._forget_gates(Seen(joins.counts, joins.tests))
+
+    def plan_changed(self, joins: Gated | None) -> None:
+        """Gates are gone. Where another engine runs the plan (a new track), its counts have begun anew."""
+        if joins is not None:
+            last, counts = self.habit.last, joins.counts
+            self._forget_gates(Seen(last.work if counts[0] >= last.work[0] else counts, joins.tests))
+
+    def _forget_gates(self, last: Seen) -> None:
+        self.habit = replace(self.habit, asks=False, is_new=False, last=last)
 
     def consider(self, joins: Gated | None) -> bool:
         """Look at the joins, if it is time to; says whether their gates have changed."""
@@ -202,7 +210,7 @@ class ProductionDecider:
         chosen = () if habit.asks else self._sleepers(joins, before)
         if before.asks == habit.asks and not self._is_worth(joins, chosen, storing(seen.work, before.last.work)):
             return False
-        self._ledger.pay(watching_price("gates", self._graph), "gates")
+        self._ledger.pay(watching_price("gates", self._graph), "gates" if before.asks == habit.asks else "promise")
         self.habit = replace(habit, settled=habit.spent)
         joins.choose(Gates(habit.asks, chosen))
         return True
@@ -233,9 +241,7 @@ class ProductionDecider:
         if set(chosen) == set(joins.gates.sleepers):
             return False
         gain = stored * joins.share_within(chosen) if chosen else 1.0
-        is_worth = may_change(self.habit, self._ledger, self._graph, gain)
-        self.habit = replace(self.habit, credited=self.habit.spent)
-        return is_worth
+        return may_change(self.habit, self._ledger, self._graph, gain)
 
     def _promised(self, joins: Gated, now: float) -> float:
         """What a tuple would cost if joins asked for parts."""

@@ -1,4 +1,4 @@
-"""Options that several commands share, and arguments of the form ``NAME=VALUE`` and ``POSITION:PLAN``."""
+"""Options that several commands share, and arguments as ``NAME=VALUE``, ``POSITION:PLAN`` and ``POSITION:QUERY``."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from thalweg.cli.secrets import redacted
 if TYPE_CHECKING:
     from thalweg.event_times import TimeUnit
     from thalweg.options import Adaptivity
+    from thalweg.replayer.replaying import Entry
 
 ScriptArgument = Annotated[str, typer.Argument(metavar="FILE", help="The query text; - reads it from stdin.")]
 OptionalScriptArgument = Annotated[
@@ -109,6 +110,27 @@ ProductionOption = Annotated[
 ]
 
 
+class SharingChoice(StrEnum):
+    """Values of ``--sharing``."""
+
+    AUTO = "auto"
+    MEMORY = "memory"
+    CPU = "cpu"
+    NONE = "none"
+    PULL_UP = "pull_up"
+    PUSH_DOWN = "push_down"
+
+
+SharingOption = Annotated[
+    SharingChoice,
+    typer.Option(
+        help="How queries over one join share its windows: in slices as the cost model advises (auto, cpu), or in as "
+        "many as keep no tuple too long (memory). none: a join for each query. For comparison: one slice (pull_up), "
+        "or a join for each part of the streams (push_down). The answers are the same."
+    ),
+]
+
+
 MemoryOption = Annotated[
     str | None,
     typer.Option(
@@ -187,11 +209,24 @@ def static_relations(values: Iterable[str], streams: Iterable[str]) -> dict[str,
 
 def switches(values: Iterable[str]) -> list[tuple[int, str]]:
     """``POSITION:PLAN`` arguments as (position, plan) pairs."""
+    return _at_positions(values, "--switch", '100000:"(B C) A"', "a plan")
+
+
+def entries(enter: Iterable[str], leave: Iterable[str]) -> list[Entry]:
+    """``POSITION:QUERY`` arguments as entries."""
+    example, what = "100000:NAME", "the name of a query"
+    return [
+        *((position, name, "enter") for position, name in _at_positions(enter, "--enter", example, what)),
+        *((position, name, "leave") for position, name in _at_positions(leave, "--leave", example, what)),
+    ]
+
+
+def _at_positions(values: Iterable[str], option: str, example: str, what: str) -> list[tuple[int, str]]:
     pairs = []
     for text in values:
-        position, colon, plan = text.partition(":")
-        if not (colon and position.replace("_", "").strip().isdecimal() and plan.strip()):
-            message = f"'{text}' is not of the form 100000:\"(B C) A\": a number of tuples, a colon, a plan."
-            raise typer.BadParameter(message, param_hint="--switch")
-        pairs.append((int(position.replace("_", "")), plan.strip()))
+        position, colon, value = text.partition(":")
+        if not (colon and position.replace("_", "").strip().isdecimal() and value.strip()):
+            message = f"'{text}' is not of the form {example}: a number of tuples, a colon, {what}."
+            raise typer.BadParameter(message, param_hint=option)
+        pairs.append((int(position.replace("_", "")), value.strip()))
     return pairs

@@ -74,11 +74,11 @@ def until(tables: dict[str, pa.Table], time_us: int) -> dict[str, pa.Table]:
     return {name: table.slice(0, _count_before(table, time_us)) for name, table in tables.items()}
 
 
-def slices(tables: dict[str, pa.Table], seconds: int, count: int) -> list[dict[str, pa.Table]]:
+def cut(tables: dict[str, pa.Table], seconds: int, count: int) -> list[dict[str, pa.Table]]:
     """The tuples of ``count`` equal spans of time, one after the other; noon is a boundary if ``count`` is even."""
     begin, span = NOON_US - seconds * 500_000, seconds * 1_000_000 / count
-    cuts = [round(begin + span * number) for number in range(count)] + [begin + seconds * 1_000_000]
-    ends = [{name: _count_before(table, cut) for name, table in tables.items()} for cut in cuts]
+    times = [round(begin + span * number) for number in range(count)] + [begin + seconds * 1_000_000]
+    ends = [{name: _count_before(table, time) for name, table in tables.items()} for time in times]
     return [
         {name: table.slice(start[name], end[name] - start[name]) for name, table in tables.items()}
         for start, end in pairwise(ends)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from thalweg.spark.app import App
 
-_SLICES = 8
+_CUTS = 8
 """Of time, half of them before noon: enough to watch, few enough for a minute."""
 _COLUMNS = "{:<10} {:>9} {:>12} {:>12} {:>10} {:>8} {:>8}   {}"
 _RESULTS = "results"
@@ -52,7 +52,7 @@ def tell(console: Console, seconds: int, out: Path, *, debug: bool) -> bool:
         query = _start(app, streams, root, out / _RESULTS)
         try:
             keys = shop.keys_in_windows(streams, shop.NOON_US)
-            steps = _show_day(console, app, query, shop.slices(streams, seconds, _SLICES), root, keys)
+            steps = _show_day(console, app, query, shop.cut(streams, seconds, _CUTS), root, keys)
         finally:
             query.stop()
     same = _compare(console, streams, out / _RESULTS)
@@ -76,22 +76,22 @@ def _start(app: App, streams: Mapping[str, pa.Table], root: Path, out: Path) -> 
 
 
 def _show_day(
-    console: Console, app: App, query: StreamingQuery, slices: list[dict[str, pa.Table]], root: Path, keys: int
+    console: Console, app: App, query: StreamingQuery, cuts: list[dict[str, pa.Table]], root: Path, keys: int
 ) -> list[Totals]:
-    """Bring in the streams slice by slice, and at noon the other plan; a line about each. What each slice led to."""
+    """Bring in the streams cut by cut, and at noon the other plan; a line about each. What each cut led to."""
     from thalweg.cli import demo_data as shop
 
     headline(console, "The query runs on Spark")
     console.print(_COLUMNS.format("", "tuples in", "in windows", "in states", "completed", "results", "time", "plan"))
     follower = Follower(app, query)
     steps, rebuilds = [], 0
-    for number, slice_ in enumerate(slices):
-        if number == len(slices) // 2:
+    for number, part in enumerate(cuts):
+        if number == len(cuts) // 2:
             app.command("plan", plan=shop.AFTER_NOON)
             rebuilds += _show_step(console, query, follower, "new plan").rebuilds
-        for name, table in slice_.items():
+        for name, table in part.items():
             _put(table, root / name / f"{number:03}.parquet")
-        steps.append(_show_step(console, query, follower, "morning" if number < len(slices) // 2 else "afternoon"))
+        steps.append(_show_step(console, query, follower, "morning" if number < len(cuts) // 2 else "afternoon"))
         rebuilds += steps[-1].rebuilds
     console.print(
         f"""
@@ -134,7 +134,7 @@ def _put(table: pa.Table, file: Path) -> None:
 
 
 def _draw(out: Path, streams: dict[str, pa.Table], steps: list[Totals], seconds: int) -> Path:
-    """Draw what the states held after each slice, with and without the change, and the keys completed in it."""
+    """Draw what the states held after each cut, with and without the change, and the keys completed in it."""
     from thalweg.cli import demo_data as shop
     from thalweg.cli.demo_replay import replayed
 

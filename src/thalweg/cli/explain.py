@@ -13,6 +13,8 @@ from thalweg.cli.arguments import (
     OptionalScriptArgument,
     ProductionChoice,
     ProductionOption,
+    SharingChoice,
+    SharingOption,
     SourceOption,
     StatesChoice,
     StaticOption,
@@ -51,6 +53,7 @@ def explain(
     states: Annotated[StatesChoice, typer.Option(help="Which intermediate states the plan keeps.")] = StatesChoice.AUTO,
     query: Annotated[str | None, typer.Option(metavar="NAME", help="Only this query of the file.")] = None,
     production: ProductionOption = ProductionChoice.PUSH,
+    sharing: SharingOption = SharingChoice.AUTO,
     buckets: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Also show what Spark would send to N buckets, and how.")
     ] = None,
@@ -61,15 +64,22 @@ def explain(
             help="Show the plans of a running query instead: the --directory of `thalweg run`, or CHECKPOINT/thalweg.",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: an array with one object per query.")] = False,
+    as_json: Annotated[
+        bool,
+        typer.Option(
+            "--json", help="Print JSON: an array with an object per query. Queries that share a join are one."
+        ),
+    ] = False,
     debug: DebugOption = False,
 ) -> None:
     """Show what a query means and how it would run, without running it.
 
     Streams come from files (--source), whose contents guide the planner,
-    or are just described (--schema). With --live, show instead which plans the
-    buckets of a running query have had, why they changed, and how far the states
-    of the last one are complete.
+    or are just described (--schema). Of several queries it is also shown which of
+    them share a join in process, and how; --buckets is about each by itself.
+
+    With --live, show instead which plans the buckets of a running query have had,
+    why they changed, and how far the states of the last one are complete.
 
     \b
     Example:
@@ -99,38 +109,27 @@ def explain(
     schemas = {name: parse_schema(name, text) for name, text in described.items()}
     with failures(debug=debug) as report:
         from thalweg.cql import bind
-        from thalweg.driver.planning import plan_for
-        from thalweg.explainer import basis_of, statistics_of
-        from thalweg.options import Feedback
-        from thalweg.plan.explain import explain_json
+        from thalweg.explainer import explain_any, groups_of, several_as_text
+        from thalweg.options import Options
         from thalweg.plan.explain_text import lay_out
-        from thalweg.plan.partitioning import choose_partitioning
         from thalweg.replayer import open_tables
         from thalweg.spark.division import carried_facts, divide
 
+        options = Options(
+            plan=plan, states=states.value, production=production.value, sharing=sharing.value, buckets=buckets
+        )
         cql = report.read_script(str(file))
         tables, catalog = open_tables(read_sources(paths | relations, times) | schemas, times, units)
         tables = {name: table for name, table in tables.items() if name not in schemas}
-        bound = _wanted(bind(cql, catalog), query)
-        statistics = [statistics_of(each, tables) for each in bound]
-        plans = [plan_for(each, known, plan, states.value) for each, known in zip(bound, statistics, strict=True)]
-        spread = [None if buckets is None else choose_partitioning(each, buckets) for each in bound]
-        carried = [None if buckets is None else carried_facts(divide(each)) for each in bound]
-        feedback = Feedback.of(production.value)
-        bases = [basis_of(each, tables) for each in bound]
-        explained = [
-            explain_json(
-                each, chosen, known, partitioning=partitioning, feedback=feedback, carried=travelling, basis=[basis]
-            )
-            for each, chosen, known, partitioning, travelling, basis in zip(
-                bound, plans, statistics, spread, carried, bases, strict=True
-            )
-        ]
+        groups = groups_of(_wanted(bind(cql, catalog), query), options)
+        carried = [None if buckets is None else carried_facts(divide(group.whole)) for group in groups]
+        explained = [explain_any(group, tables, options, each) for group, each in zip(groups, carried, strict=True)]
         if as_json:
             typer.echo(json.dumps(explained, indent=2, ensure_ascii=False))
+        elif len(groups) == len(groups[0].readers) == 1:
+            output().print(lay_out(explained[0]).rstrip(), soft_wrap=True)
         else:
-            texts = (lay_out(facts).rstrip() for facts in explained)
-            output().print("\n\n".join(texts), soft_wrap=True)
+            output().print(several_as_text(groups, explained, options), soft_wrap=True)
 
 
 def _wanted(queries: tuple[Query, ...], name: str | None) -> tuple[Query, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -53,23 +53,34 @@ def print_preview(console: Console, table: pa.Table) -> None:
 
 
 def print_summary(console: Console, summary: Summary) -> None:
-    """What a run read, gave, dropped, kept, and how long it took."""
+    """What a run of one query read, gave, dropped, kept, and how long it took."""
+    total = sum(summary.tuples_in.values())
+    text = f"{summary.query}: {counted(summary.results, 'result')} from {counted(total, 'tuple')}"
+    console.print(f"{text} in {duration(summary.seconds)}{speed(summary)}", style="bold")
+    console.print()
+    print_run(console, summary)
+
+
+def speed(summary: Summary) -> str:
+    """How fast a run was, and what it took to begin; nothing of what cannot be told."""
     total = sum(summary.tuples_in.values())
     rate = f", {total / summary.seconds:,.0f} tuples/s" if summary.seconds > 0 else ""
-    ready = (
-        f"; getting the engine ready took {duration(summary.compile_seconds)}" if summary.compile_seconds > 1 else ""
-    )
-    text = f"{summary.query}: {counted(summary.results, 'result')} from {counted(total, 'tuple')}"
-    console.print(f"{text} in {duration(summary.seconds)}{rate}{ready}", style="bold")
-    console.print()
+    compiled = summary.compile_seconds
+    return rate + (f"; getting the engine ready took {duration(compiled)}" if compiled > 1 else "")
+
+
+def print_run(console: Console, summary: Summary) -> None:
+    """What a run read, dropped and kept, and its plans: all that is not a query's own."""
     streams = grid("stream", "tuples in", "late", "bad", right={"tuples in", "late", "bad"})
     for alias, tuples in summary.tuples_in.items():
         streams.add_row(alias, f"{tuples:,}", f"{summary.late.get(alias, 0):,}", f"{summary.bad.get(alias, 0):,}")
     show(console, streams)
     console.print()
-    states = grid("state at the end", "tuples", "live keys", "size", right={"tuples", "live keys", "size"})
+    chains = ["slices"] if summary.chains else []
+    states = grid("state at the end", "tuples", "live keys", "size", *chains, right={"tuples", "live keys", "size"})
     for state in summary.states:
-        states.add_row(state.name, f"{state.tuples:,}", _live_keys(state, summary), size(state.bytes))
+        chain = [_chain(summary.chains.get(state.name, ()))] if chains else []
+        states.add_row(state.name, f"{state.tuples:,}", _live_keys(state, summary), size(state.bytes), *chain)
     show(console, states)
     console.print()
     reasons = {d.position: d.reason for d in summary.decisions if d.action == "change"}
@@ -89,6 +100,13 @@ def savings_table(savings: Mapping[str, int]) -> Table:
         table.add_row(words, f"{savings[name]:,}")
     table.add_row("bytes of entries not stored, at least", size(savings["unstored_bytes"]))
     return table
+
+
+def _chain(ends: Sequence[int | None]) -> str:
+    """For how long the tuples of each slice of a window are kept; of a single one it says nothing new."""
+    from thalweg.plan.explain import length_text
+
+    return " | ".join("for ever" if end is None else length_text(end) for end in ends) if len(ends) > 1 else ""
 
 
 def _live_keys(state: StateSize, summary: Summary) -> str:

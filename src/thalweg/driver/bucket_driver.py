@@ -14,9 +14,10 @@ Invariant
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from thalweg.adapt.chains import ChainDecider
 from thalweg.adapt.controller import Controller
 from thalweg.adapt.decision import Decision, plan_label
 from thalweg.adapt.history import History
@@ -26,7 +27,7 @@ from thalweg.adapt.production import ProductionDecider
 from thalweg.cql.group import Group
 from thalweg.driver.planning import plan_for
 from thalweg.engine.bucket import AnyBucket, Bucket, open_bucket
-from thalweg.engine.join_bucket import JoinBucket
+from thalweg.engine.join_bucket import JoinBucket, LineageShares
 from thalweg.engine.payload import Rows
 from thalweg.engine.readers import Emitted
 from thalweg.engine.savings import Savings
@@ -56,6 +57,7 @@ class BucketDriver:
         plan: the plan that runs.
         controller: who adapts it; None: nobody.
         production: who decides which gates its programs have; None: nobody.
+        chains: who decides how windows are sliced.
         history: the plans so far.
 
     """
@@ -70,6 +72,8 @@ class BucketDriver:
         self._ledger = Ledger()
         self.controller: Controller | None = None
         self.production = self._decider()
+        self.chains = ChainDecider(self._ledger)
+        self._shares: LineageShares | None = None
         self.history = History(query.aliases)
         self._bucket: AnyBucket | None = None
         self._measured: Statistics | None = None
@@ -111,7 +115,11 @@ class BucketDriver:
     @property
     def decides(self) -> bool:
         """Whether somebody is to be asked on the way through a batch."""
-        return self.controller is not None or self.production is not None
+        return self.controller is not None or self.production is not None or self._may_choose_chain
+
+    @property
+    def _may_choose_chain(self) -> bool:
+        return self.join is not None and self.join.may_choose_chain
 
     @property
     def savings(self) -> Savings | None:
@@ -138,14 +146,22 @@ class BucketDriver:
         self._bucket = bucket
 
     def _open(self, ranked: Rank) -> AnyBucket:
-        return open_bucket(self._group, self.plan, ranked, self._payloads, self._policies, keeps_all=self._keeps_all)
+        return open_bucket(
+            self._group,
+            self.plan,
+            ranked,
+            self._payloads,
+            self._policies,
+            keeps_all=self._keeps_all,
+            shares=self._shares,
+        )
 
     def readers_are(self, group: Group) -> None:
         """Know, before a bucket is opened, that it has other readers."""
         self._group, self._query = group, group.whole
         self._graph = JoinGraph.of(group.whole)
 
-    def serve(self, group: Group, watermark: int | None = None) -> None:
+    def serve(self, group: Group, watermark: int | None = None, anew: Collection[str] = ()) -> None:
         """Go on with other readers of the same join; see :meth:`thalweg.engine.join_bucket.JoinBucket.serve`.
 
         The plan stays. Who adapts it looks anew, since windows are not what they were.
@@ -153,11 +169,17 @@ class BucketDriver:
         join = self.join
         if join is None:
             raise ThalwegError(f"query '{self._query.name}' is no join, and has one reader")
-        join.serve(group, watermark)
+        join.serve(group, watermark, anew)
         self._group, self._query = group, group.whole
+        self.chains.begin_with(join)
+        self._after_serving(join)
+
+    def _after_serving(self, join: Bucket) -> None:
+        """The windows were filled anew: whoever decides about plan and gates looks anew, too."""
         self._measured = None
         plan, states, settings = self.plan, self._policies.states, self._policies.adaptive
-        self._begin_production()
+        if self.production is not None:
+            self.production.begin_with(join.gated)
         if self.controller is not None and settings is not None and not isinstance(plan, DifferencePlan | None):
             known, held = self._known(), self._is_held
             self.controller = Controller(
@@ -178,7 +200,8 @@ class BucketDriver:
             if is_chosen:
                 self.plan = plan = choose_plan(self._graph, statistics, states)
             join.transition(plan, rank(self._graph, statistics))
-        self._begin_production()
+        if self.production is not None:
+            self.production.begin_with(join.gated)
         if is_chosen:
             self._begin_period("chosen for the restored windows")
         if settings is not None:
@@ -201,6 +224,8 @@ class BucketDriver:
     def consider(self, taken: int) -> list[Decision]:
         """Let whoever is there decide about the plan and its gates; says what was decided about the plan."""
         controller, join = self.controller, self.join
+        if join is not None and self.chains.consider(join):
+            self._after_serving(join)
         if controller is None or join is None:
             self._weigh()
             return []
@@ -208,7 +233,7 @@ class BucketDriver:
         if controller.consider(join):
             self.plan = controller.plan
             self._measured = None  # the streams are not what they were
-            self._begin_production()
+            self._forget_gates()
             self._begin_period(controller.decisions[-1].reason, taken)
         else:
             self._weigh()
@@ -219,10 +244,10 @@ class BucketDriver:
         if self.production is not None and self.join is not None:
             self.production.consider(self.join.gated)
 
-    def _begin_production(self) -> None:
+    def _forget_gates(self) -> None:
         """The programs are others, and have no gates that anybody has chosen."""
         if self.production is not None and self.join is not None:
-            self.production.begin_with(self.join.gated)
+            self.production.plan_changed(self.join.gated)
 
     def command(self, text: str, states: States | None = None, taken: int = 0, *, lasts: bool) -> None:
         """Run under another plan; if that cannot be done, raises why, and leaves everything as it is.
@@ -238,7 +263,7 @@ class BucketDriver:
             self.bucket.transition(plan)
         else:
             self.join.transition(plan, rank(self._graph, known))
-        self._begin_production()
+        self._forget_gates()
         self.plan = plan
         if lasts:
             self._lasting_plan, self._is_held = plan, True
@@ -304,8 +329,21 @@ class BucketDriver:
             "statistics": None if self._measured is None else statistics_to_json(self._measured),
             "controller": None if self.controller is None else self.controller.to_json(),
             "production": None if self.production is None else self.production.to_json(),
+            "chains": self.chains.to_json(),
+            "shares": None if self.join is None else self.join.shares,
             "history": self.history.to_json(),
         }
+
+    def suits(self, bucket: AnyBucket) -> bool:
+        """Whether a bucket serves the readers that are there, under the chain of slices that was noted."""
+        if not isinstance(bucket, JoinBucket):
+            return True
+        return bucket.group.readers == self._group.readers and bucket.shares == self._shares
+
+    def recall_shares(self, notes: Mapping[str, Any]) -> None:
+        """Know, before a bucket is opened, for which lineages its slices were built."""
+        shares = notes["shares"]
+        self._shares = None if shares is None else tuple(map(tuple, shares))
 
     def recall_notes(self, notes: Mapping[str, Any]) -> None:
         """Know what the driver of the image had learned."""
@@ -314,6 +352,7 @@ class BucketDriver:
         self.history.restore(notes["history"])
         if self.production is not None:
             self.production.restore(notes["production"])
+        self.chains.restore(notes["chains"])
         states, settings = self._policies.states, self._policies.adaptive
         if notes["controller"] is None or plan is None or isinstance(plan, DifferencePlan) or settings is None:
             return

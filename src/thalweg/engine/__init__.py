@@ -48,10 +48,13 @@ The plan changes:
 
 - :mod:`~thalweg.engine.migration`: the policies by which a join gets from one plan to the next.
 - :mod:`~thalweg.engine.parallel_track`: the one that runs both plans for a while.
+- :mod:`~thalweg.engine.stream_partition`: a join for each part of the streams, with ``sharing="push_down"``.
 
 A result goes out:
 
 - :mod:`~thalweg.engine.results`: from row numbers to result rows.
+- :mod:`~thalweg.engine.readers`: which readers of the join a result belongs to.
+- :mod:`~thalweg.engine.asked_again`: selections that masks do not tell apart.
 - :mod:`~thalweg.engine.outputs`: what is emitted: results as they enter, as they leave, or aggregates of them.
 - :mod:`~thalweg.engine.departures`: results that wait to leave.
 - :mod:`~thalweg.engine.aggregate`: groups, and when their values change.

@@ -6,7 +6,7 @@ far time has come; the answer does not depend on where the batches are cut.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Protocol
 
 from thalweg.cql.group import Group
@@ -14,7 +14,7 @@ from thalweg.engine.batch import Batch
 from thalweg.engine.difference_bucket import DifferenceBucket
 from thalweg.engine.gates import Gated
 from thalweg.engine.image import ImageTag
-from thalweg.engine.join_bucket import JoinBucket
+from thalweg.engine.join_bucket import JoinBucket, LineageShares
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.observations import Counts, Glimpse, StoreSize, Work
 from thalweg.engine.payload import Rows
@@ -101,12 +101,27 @@ class Bucket(AnyBucket, Protocol):
     def savings(self) -> Savings | None:
         """What feedback saved so far; None if joins give none here."""
 
-    def serve(self, group: Group, watermark: int | None = None) -> None:
-        """Go on with other readers of the same join, from the next row on."""
+    def serve(self, group: Group, watermark: int | None = None, anew: Collection[str] = ()) -> None:
+        """Go on with other readers of the same join, from the next row on; see :meth:`JoinBucket.serve`."""
 
     @property
     def gated(self) -> Gated | None:
         """Whose gates somebody else is to choose, with ``production="auto"``; None: there is no choice."""
+
+    shares: LineageShares | None
+
+    @property
+    def may_choose_chain(self) -> bool:
+        """Whether another chain of slices may be chosen."""
+
+    def lineage_shares(self) -> LineageShares:
+        """For each stream, which share of its tuples has each lineage."""
+
+    def chain_gain(self, shares: LineageShares) -> float:
+        """The share of what probes cost that the best chain for such lineages would save."""
+
+    def choose_chain(self, shares: LineageShares) -> None:
+        """Split and merge slices so that they suit such lineages."""
 
     def glimpse(self, most: int) -> Glimpse:
         """A look at up to so many tuples of every window."""
@@ -120,14 +135,15 @@ def open_bucket(
     policies: Policies = DEFAULT_POLICIES,
     *,
     keeps_all: bool = False,
+    shares: LineageShares | None = None,
 ) -> AnyBucket:
     """A bucket for the readers of a join, or for a set difference, which has one reader and needs no plan.
 
-    ``payloads``: if the rows to come are all there already. ``keeps_all``: see :class:`JoinBucket`.
+    ``payloads``: if the rows to come are all there already. ``keeps_all``, ``shares``: see :class:`JoinBucket`.
     """
     query = group.whole
     if query.kind == "difference":
         return DifferenceBucket(query, plan, payloads)
     if plan is None or isinstance(plan, DifferencePlan):
         raise PlanError(f"query '{query.name}' is a join and needs the plan of one")
-    return JoinBucket(group, plan, rank, payloads, policies, keeps_all=keeps_all)
+    return JoinBucket(group, plan, rank, payloads, policies, keeps_all=keeps_all, shares=shares)

@@ -46,17 +46,22 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class ImageTag:
-    """What a bucket knows of its image: whose it is, and which one the bucket was last equal to."""
+    """What a bucket knows of its image: whose it is, and which one the bucket was last equal to.
 
-    def __init__(self, query: Query, policies: Policies = DEFAULT_POLICIES) -> None:
+    ``served``: what else an image must have in common with a bucket that takes it over.
+    """
+
+    def __init__(self, query: Query, policies: Policies = DEFAULT_POLICIES, served: object = ()) -> None:
         self._query = query
-        self._policies = (policies.migration, policies.production)  # the others change nothing that lasts
+        self._served = served
+        # The others change nothing that lasts.
+        self._policies = (policies.migration, policies.production, policies.sharing)
         self.name: str | None = None
 
     @cached_property
     def query(self) -> str:
         """A digest of the bound query: its text, the types and windows that it was bound to, and its policies."""
-        return hashlib.sha256(repr((self._query, self._policies)).encode()).hexdigest()
+        return hashlib.sha256(repr((self._query, self._policies, self._served)).encode()).hexdigest()
 
 
 def mark_dirty(directory: Path) -> None:

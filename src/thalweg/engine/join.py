@@ -35,7 +35,7 @@ from thalweg.engine.gates import NO_GATES, Gated, Gates
 from thalweg.engine.kernels import feedback_tables as fb
 from thalweg.engine.kernels import states as state_kernels
 from thalweg.engine.kernels import tables as k
-from thalweg.engine.kernels.compiled import Int64s
+from thalweg.engine.kernels.compiled import Float64s, Int64s
 from thalweg.engine.layout import StreamLayout, layouts
 from thalweg.engine.machine import Machine
 from thalweg.engine.memory_limit import MemoryLimit
@@ -207,6 +207,14 @@ class JoinEngine:
         self.limit.keep()
         self._detect_completion()
 
+    def pass_time(self, time: int) -> None:
+        """No tuple before this time is to come, though none has come yet that says so: windows drop what is over.
+
+        It is for times between two offers.
+        """
+        self.machine.begin_at(max(time, self.watermark))
+        self.windows.purge()
+
     def _make_room(self, stop: int, store: int) -> None:
         """What the machine stopped for: a window, a state, a directory or a table of feedback is full."""
         if stop == k.WINDOW_FULL:
@@ -307,6 +315,10 @@ class JoinEngine:
 
     def tuples(self, stream: int) -> Int64s:
         return self.windows.tuples(stream)
+
+    def lineage_masks(self, stream: int, most: int) -> tuple[Int64s, Float64s]:
+        """Masks of some tuples, each with the number of tuples for which it stands."""
+        return self.windows.lineage_masks(stream, most)
 
     def first_rows(self) -> list[int]:
         return self.windows.first_rows()

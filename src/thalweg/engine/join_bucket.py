@@ -16,7 +16,8 @@ windows hold for the others at that moment, and gets the results that come from 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import astuple, fields, replace
 from typing import ClassVar
 
 import numpy as np
@@ -24,27 +25,32 @@ import pyarrow as pa
 
 from thalweg.cql.group import Group
 from thalweg.cql.query import Query, RowsWindow
+from thalweg.engine.asked_again import AskedAgain
 from thalweg.engine.batch import Batch, Waiting, in_time_order
 from thalweg.engine.encoding import encoders
 from thalweg.engine.expressions import Expressions, physical_names
 from thalweg.engine.gates import Gated
 from thalweg.engine.image import ImageTag
+from thalweg.engine.join import JoinEngine
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.kernels.tables import ROW, T
 from thalweg.engine.migration import Joiner, open_joiner
 from thalweg.engine.observations import Counts, Glimpse, StoreSize, Work
 from thalweg.engine.payload import Payload, Rows
-from thalweg.engine.readers import Emitted, ReaderEnd, Routing
+from thalweg.engine.readers import Emitted, Part, ReaderEnd, Routing
 from thalweg.engine.results import Verdict, engine_columns, needs_times, payload_columns, true_keys
 from thalweg.engine.savings import Savings
 from thalweg.engine.time_bounds import FOREVER
 from thalweg.errors import PlanError, QueryError
 from thalweg.plan.difference import AnyPlan, DifferencePlan
 from thalweg.plan.program import Rank
-from thalweg.plan.slices import Shared, share
+from thalweg.plan.slices import Shared, chain_cost, share
 from thalweg.plan.tree import Plan
 from thalweg.policies import DEFAULT_POLICIES, Policies
 
+LineageShares = tuple[tuple[float, ...], ...]
+_SAMPLE = 1 << 9
+"""Tuples of each slice that are looked at for their lineage."""
 _STRETCH = 1 << 14
 """Rows of a batch after which the plan may change: enough to tell that another one is better, few enough to be soon."""
 
@@ -52,16 +58,30 @@ _STRETCH = 1 << 14
 class JoinBucket:
     """See :class:`thalweg.engine.bucket.Bucket` for the order of calls.
 
-    ``keeps_all``: whether all columns of its rows are kept. Else those that its first readers read are, and others can
-    only be served if all rows to come are there already, as ``payloads``.
+    ``keeps_all``: whether readers may come that read other columns, or other rows of static relations, so that all are
+    kept. (Columns are there in any case if all rows to come are, as ``payloads``.) ``shares``: see the attribute.
 
     Attributes:
         group: the join, and the readers that are there now.
         shared: how these share the windows.
+        shares: for each stream, which share of its tuples has each lineage, as the chain of slices was built for;
+            None: nothing is known.
 
     """
 
-    __image__: ClassVar = ("_payloads", "_encoders", "_waiting", "_in_order", "_engine", "_ends", "_earlier", "_deaths")
+    __image__: ClassVar = (
+        "_payloads",
+        "_encoders",
+        "_waiting",
+        "_in_order",
+        "_engine",
+        "_ends",
+        "_earlier",
+        "_earlier_saved",
+        "_earlier_routings",
+        "_deaths",
+        "_relations",
+    )
 
     def __init__(
         self,
@@ -72,8 +92,11 @@ class JoinBucket:
         policies: Policies = DEFAULT_POLICIES,
         *,
         keeps_all: bool = False,
+        shares: LineageShares | None = None,
     ) -> None:
         whole = group.whole
+        self.shares = shares
+        self._can_encode_anew = keeps_all or payloads is not None
         columns = [ref.schema.names for ref in whole.streams] if keeps_all else payload_columns(whole)
         self._payloads: Sequence[Rows] = payloads or [
             Payload(ref.schema, mine) for ref, mine in zip(whole.streams, columns, strict=True)
@@ -83,15 +106,21 @@ class JoinBucket:
         self._in_order = True
         self._ends: list[ReaderEnd] = []
         self._earlier = np.zeros(len(Work._fields), np.int64)
-        self._earlier_seconds, self._earlier_savings, self._earlier_routings = 0.0, Savings(), 0
+        self._earlier_saved = np.zeros(len(fields(Savings)), np.int64)
+        self._earlier_seconds, self._earlier_routings = 0.0, 0
         self._deaths = np.empty((0, 3), np.int64)
+        # Whoever comes sees all of a static relation, also what no reader before selected.
+        self._remembers = keeps_all
+        self._relations = [np.zeros((0, 2), np.int64) for _ in whole.streams]
         self._serve(group, plan)
 
-    def _serve(self, group: Group, plan: Plan) -> None:
+    def _serve(self, group: Group, plan: Plan, anew: Collection[str] = ()) -> None:
         """Begin anew with these readers."""
         self.group, whole = group, group.whole
         self._query: Query = whole
-        self.shared: Shared = share(group, self._policies.sharing, is_keyed=bool(whole.classes))
+        is_keyed = bool(whole.classes) and not self._policies.nested_loops
+        self._is_keyed = is_keyed
+        self.shared: Shared = share(group, self._policies.sharing, self.shares, is_keyed=is_keyed)
         names = physical_names(whole) | engine_columns(whole)
         for query in group.queries:
             names |= engine_columns(query)
@@ -116,14 +145,13 @@ class JoinBucket:
             if not self.shared.is_exact(place)
             for reader in signature.readers
         }
-        known = {end.name: end for end in self._ends}
-        self._ends = []
-        for place, query in enumerate(group.queries):
-            end = known.get(query.name) or ReaderEnd(query, expressions, self._payloads)
-            end.asks_again = place in asks_again
-            self._ends.append(end)
+        self._again = AskedAgain(group, asks_again, expressions, self._payloads)
+        known = {end.name: end for end in self._ends if end.name not in anew}
+        self._ends = [known.get(query.name) or ReaderEnd(query, expressions, self._payloads) for query in group.queries]
         self._routing = Routing(group, self.shared)
-        self.image = ImageTag(whole, self._policies)
+        self._lasting = {place for place, reader in enumerate(group.readers) if reader.is_lasting}
+        names_and_ends = [reader.name for reader in group.readers], self.shared.slicing.ends
+        self.image = ImageTag(whole, self._policies, names_and_ends)
 
     # -- Rows ---------------------------------------------------------------------------
 
@@ -148,7 +176,14 @@ class JoinBucket:
             else:
                 rows = payload.append(batch.table, batch.numbers) if batch.rows is None else batch.rows
                 words.append(encoder.encode(batch.table, batch.times, rows))
+        self._remember(words)
         return words
+
+    def _remember(self, words: Sequence[Int64s]) -> None:
+        """Know the rows of static relations."""
+        for stream, (ref, new) in enumerate(zip(self._query.streams, words, strict=True)):
+            if self._remembers and ref.is_static and len(new):
+                self._relations[stream] = np.concatenate([self._relations[stream], new[:, [T, ROW]]])
 
     @property
     def can_load(self) -> bool:
@@ -160,16 +195,32 @@ class JoinBucket:
             numbers = payload.load([part.table for part in parts])
             encoded = [encoder.encode(part.table, part.times, rows) for part, rows in zip(parts, numbers, strict=True)]
             words.append(np.concatenate([np.zeros((0, encoder.layout.offered), np.int64), *encoded]))
+        self._remember(words)
         self._engine.load(words, watermark)
 
     def advance(self, limit: int | None = None, between: Callable[[], None] | None = None) -> Iterator[Emitted]:
+        for part in self.find(limit, between):
+            results = part.results()
+            for place in part.readers:
+                is_lasting = place in self._lasting and self.shared.slicing.is_aged
+                mine = part.lasting(results, self._routing.ranged) if is_lasting else results
+                if place in self._again.readers:
+                    mine = mine[self._again.passes(place, part.places())]
+                yield from self._ends[place].add(mine)
+
+    def find(self, limit: int | None = None, between: Callable[[], None] | None = None) -> Iterator[Part]:
+        """Process up to so many of the offered tuples; yields whose the results are, each part before the next one.
+
+        That is :meth:`advance` without what becomes of results at their readers.
+        """
         blocks = self._engine.advance(limit) if between is None else self._advance_in_stretches(limit, between)
         if not self._in_order:
             copies = [block.copy() for block in blocks]
             blocks = iter([in_time_order(np.concatenate(copies))] if copies else [])
         for block in blocks:
-            for place, part in self._routing.route(self._verdict.keep(self._payloads, block)):
-                yield from self._ends[place].add(part)
+            kept = self._verdict.keep(self._payloads, block)
+            self._again.begin(kept[:, 2 : 2 + len(self._payloads)])
+            yield from self._routing.route(kept)
 
     def _advance_in_stretches(self, limit: int | None, between: Callable[[], None]) -> Iterator[Int64s]:
         left = sys.maxsize if limit is None else limit
@@ -191,7 +242,8 @@ class JoinBucket:
 
     def rows(self, stream: int) -> Int64s:
         kept = (end.rows(stream) for end in self._ends)
-        return np.concatenate([self._engine.rows(stream), *kept, self._waiting.rows(stream, ROW)])
+        waiting = self._waiting.rows(stream, ROW)
+        return np.concatenate([self._engine.rows(stream), *kept, waiting, self._relations[stream][:, 1]])
 
     def close(self) -> Iterator[Emitted]:
         if self._needs_order:
@@ -207,30 +259,78 @@ class JoinBucket:
         self._rank = rank
         self._engine.transition(plan, rank)
 
-    def serve(self, group: Group, watermark: int | None = None) -> None:
+    def serve(self, group: Group, watermark: int | None = None, anew: Collection[str] = ()) -> None:
         """Go on with other readers of the same join, from the next tuple on.
 
         Tuples that no reader so far could still use, at ``watermark`` (None: the time of the last tuple), are
         forgotten. So what a reader that enters sees of the past does not depend on how windows are divided.
+
+        ``anew``: those that begin without results, although there was a reader of that name before.
         """
         if watermark is None:
             watermark = self._engine.glimpse(0).time
         if group.join != self.group.join:
             raise QueryError(f"query '{group.whole.name}' joins other streams, or by other predicates", None, "")
         coming, horizon = self._engine.unprocessed()
-        held = [self._wanted(stream, watermark) for stream in range(len(coming))]
         waiting = [self._waiting.all(stream) for stream in range(len(coming))]
+        held = [
+            self._arrived(stream, coming[stream], waiting[stream])
+            if ref.is_static and self._remembers
+            else self._wanted(stream, watermark)
+            for stream, ref in enumerate(self._query.streams)
+        ]
         plan = self._engine.plan
         self._deaths = np.concatenate([self._deaths, self._engine.take_deaths()])
         self._earlier += self._engine.work
         self._earlier_seconds += self._engine.seconds
-        self._earlier_savings += self._engine.savings
+        self._earlier_saved += astuple(replace(self._engine.savings, suspended=0))
         self._earlier_routings += self._routing.comparisons
-        self._serve(group, plan)
+        if group.readers != self.group.readers:
+            self.shares = None  # of lineages that are no more
+        self._serve(group, plan, anew)
         self._engine.load([self._encoded(*pair) for pair in enumerate(held)], watermark)
         for stream, words in enumerate(waiting):
             self._waiting.add(stream, self._encoded(stream, words))
         self._engine.offer([self._encoded(*pair) for pair in enumerate(coming)], horizon)
+
+    # -- The chain of slices ------------------------------------------------------------
+
+    @property
+    def may_choose_chain(self) -> bool:
+        """Whether another chain of slices may be chosen: the user leaves that open, and there is a choice."""
+        is_open = self._policies.sharing == "auto" and self._can_encode_anew and isinstance(self._engine, JoinEngine)
+        return is_open and any(len(self.shared.lineages(s)) > 1 for s in range(len(self.shared.slicing.ends)))
+
+    def lineage_shares(self) -> LineageShares:
+        """For each stream, which share of its tuples has each lineage: from a sample of the windows."""
+        shares = []
+        for stream, reach in enumerate(self.shared.slicing.reach):
+            spans = self.shared.lineages(stream)
+            found = np.zeros(len(spans))
+            if isinstance(self._engine, JoinEngine):
+                masks, weights = self._engine.lineage_masks(stream, _SAMPLE)
+                places = np.zeros(len(masks), np.int64)
+                for place, span in enumerate(spans[1:], 1):
+                    bits = sum(1 << bit for bit, each in enumerate(reach) if each == span)
+                    places[masks & bits != 0] = place
+                found += np.bincount(places, weights, len(spans))
+            shares.append(tuple((found / found.sum()).tolist() if found.sum() else [1 / len(spans)] * len(spans)))
+        return tuple(shares)
+
+    def chain_gain(self, shares: LineageShares) -> float:
+        """The share of what probes cost that the best chain for such lineages would save."""
+        best = share(self.group, "auto", shares, is_keyed=self._is_keyed).slicing
+        costs = []
+        for slicing in (self.shared.slicing, best):
+            spans = map(self.shared.lineages, range(len(shares)))
+            chains = zip(slicing.ends, spans, shares, strict=True)
+            costs.append(sum(chain_cost(*each, is_keyed=self._is_keyed) for each in chains))
+        return 1 - costs[1] / costs[0]
+
+    def choose_chain(self, shares: LineageShares) -> None:
+        """Split and merge slices (State-Slice 5.3), so that they suit such lineages."""
+        self.shares = shares
+        self.serve(self.group)
 
     def _wanted(self, stream: int, watermark: int) -> Int64s:
         """The tuples of a window that some reader could still use. What counts rows needs all to count by."""
@@ -252,6 +352,11 @@ class JoinBucket:
             wanted |= mine
         return words[wanted]
 
+    def _arrived(self, stream: int, *coming: Int64s) -> Int64s:
+        """The tuples of a static relation, but for those that are still to come."""
+        relation = self._relations[stream]
+        return relation[~np.isin(relation[:, 1], np.concatenate([words[:, ROW] for words in coming]))]
+
     def _encoded(self, stream: int, words: Int64s) -> Int64s:
         """Tuples as these readers have them, made of their rows."""
         rows = words[:, ROW].copy()
@@ -272,6 +377,11 @@ class JoinBucket:
 
     def sizes(self) -> list[StoreSize]:
         return self._engine.sizes()
+
+    @property
+    def joiner(self) -> Joiner:
+        """Who joins: for those who measure what is held."""
+        return self._engine
 
     @property
     def results(self) -> dict[str, int]:
@@ -297,7 +407,7 @@ class JoinBucket:
 
     @property
     def savings(self) -> Savings | None:
-        return self._earlier_savings + self._engine.savings if self._gives_feedback else None
+        return Savings(*map(int, self._earlier_saved)) + self._engine.savings if self._gives_feedback else None
 
     @property
     def gated(self) -> Gated | None:

@@ -35,6 +35,7 @@ from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.observations import Counts, Glimpse, StoreSize, Work
 from thalweg.engine.parallel_track import ParallelTrack, PrintedParallelTrack
 from thalweg.engine.savings import Savings
+from thalweg.engine.stream_partition import StreamPartition
 from thalweg.plan.program import Rank
 from thalweg.plan.slices import Slicing
 from thalweg.plan.tree import Plan
@@ -118,9 +119,25 @@ def open_joiner(
 ) -> Joiner:
     """A joiner for a query that changes its plan by its policies; ``slicing``: if the query stands for several readers.
 
-    The memory limit is for ``jisc``; production is for all that keep to the programs of a plan, and for ``cacq``.
+    The memory limit is for ``jisc``; production is for all that keep to the programs of a plan, and for ``cacq``;
+    nested loops are for ``jisc`` and ``moving_state``. So is ``push_down``, where readers select differently.
     """
     migration, production = policies.migration, policies.production
+    if (
+        policies.sharing == "push_down"
+        and slicing is not None
+        and slicing.selections > 1
+        and (migration == "jisc" or migration == "moving_state")
+    ):
+        return StreamPartition(
+            query,
+            plan,
+            rank,
+            slicing,
+            completion=migration,
+            production=production,
+            nested_loops=policies.nested_loops,
+        )
     if migration == "parallel_track":
         return ParallelTrack(query, plan, rank, production, slicing)
     if migration == "parallel_track_printed":
@@ -135,5 +152,6 @@ def open_joiner(
         completion=migration,
         memory_limit=policies.memory_limit,
         production=production,
+        nested_loops=policies.nested_loops,
         slicing=slicing,
     )

@@ -3,20 +3,22 @@
 A result comes with its mask, the selections that all of its components pass, and with the age of each component. It
 belongs to every reader whose selections are among the former, and whose windows are longer than the latter. That is
 decided here, and nowhere else, for whole blocks of results: the readers that select alike are asked together. Their
-windows are put in chains of ever wider ones, so that one number per result and chain says which of them it is in.
+windows are put in chains of ever wider ones, so that one number per result and chain says which of them it is in. A
+reader's own rows are taken from the block only when it asks for them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from functools import reduce
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from thalweg.cql.group import Group
-from thalweg.cql.query import Query, RowsWindow
+from thalweg.cql.query import Query, Reader, RowsWindow
 from thalweg.engine.expressions import Expressions
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.outputs import Emitter, emitter
@@ -27,6 +29,12 @@ from thalweg.plan.slices import Shared, limits
 
 _UNBOUNDED = 2**63 - 1
 """The age at which a tuple leaves an unbounded window: greater than that of any row of a static relation."""
+_FEW = 24
+"""Ends of windows that ages are compared with one after the other: whole blocks at once, which is faster than to search
+among so few."""
+
+Ranks = np.ndarray[tuple[int], np.dtype[Any]]
+Booleans = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 
 class Emitted(NamedTuple):
@@ -42,7 +50,6 @@ class ReaderEnd:
     Attributes:
         name: the reader's.
         results: how many rows it has got.
-        asks_again: whether its selections are asked again, because the masks of tuples do not tell them apart.
 
     """
 
@@ -51,17 +58,12 @@ class ReaderEnd:
     def __init__(self, query: Query, expressions: Expressions, payloads: Sequence[Rows]) -> None:
         self.name = query.name
         self.results = 0
-        self.asks_again = False
         self._payloads = payloads
-        selections = [ref.selection for ref in query.streams if ref.selection is not None]
-        self._selected = Verdict(query, expressions, selections)
         self._verdict = Verdict(query, expressions, query.residual)
         self._emitter: Emitter = emitter(query, expressions, payloads)
 
     def add(self, block: Int64s) -> Iterator[Emitted]:
         """Take results (time, expiry, rows); yield what can be emitted at once."""
-        if self.asks_again:
-            block = self._selected.keep(self._payloads, block)
         admitted = self._verdict.keep(self._payloads, block)
         if len(admitted):
             yield from self._named(self._emitter.add(admitted))
@@ -88,16 +90,68 @@ class _Chain:
         bit: that of their selections in masks.
         limits: [window, stream]: the age at which a component has left it.
         readers: for each of these windows, the places of the readers that have it.
+        places: for each kind of age that is ranked, the first window that is wide enough, by its rank.
 
     """
 
     bit: int
     limits: Int64s
     readers: tuple[tuple[int, ...], ...]
+    places: tuple[Ranks, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The part of a block that belongs to the readers with one window, to be taken from it before the next block comes.
+
+    Attributes:
+        readers: their places in the group.
+        count: how many results there are.
+
+    """
+
+    readers: tuple[int, ...]
+    count: int
+    _block: Int64s
+    _streams: int
+    _narrowest: Ranks
+    _window: int
+    _limits: Int64s
+
+    def results(self) -> Int64s:
+        """Time, expiry and rows of each."""
+        return self._take(0, 2 + self._streams)
+
+    def lasting(self, results: Int64s, ranged: Int64s) -> Int64s:
+        """The same with the times at which they leave these windows, as far as time alone decides it."""
+        ages = self._take(3 + self._streams, 3 + 2 * self._streams)
+        left = (self._limits - ages)[:, ranged]
+        remaining = left.min(axis=1) if left.shape[1] else np.full(len(results), FOREVER)
+        expiring = results.copy("K")
+        expiring[:, 1] = np.where(remaining >= FOREVER // 2, FOREVER, results[:, 0] + remaining)
+        return expiring
+
+    def places(self) -> Int64s:
+        """Where they are in the block."""
+        if self.count == len(self._block):
+            return np.arange(self.count)
+        return np.flatnonzero(self._narrowest <= self._window)
+
+    def _take(self, first: int, end: int) -> Int64s:
+        """Columns of the block. They lie one behind the other, so that each is taken by itself."""
+        columns = self._block.T[first:end]
+        if self.count == columns.shape[1]:
+            return columns.T
+        taken: Int64s = np.take(columns, self.places(), axis=1).T
+        return taken
 
 
 class Routing:
     """Tells results to readers.
+
+    Each age is looked up once, among the ends of all windows: its *rank*. Where every reader has one window for all
+    streams, that is done once for the greatest age. A table for each chain says what a rank means there. So a
+    further reader costs a result nothing, until it is taken.
 
     Attributes:
         comparisons: how many ages and selections were compared for it.
@@ -108,69 +162,68 @@ class Routing:
         self.comparisons = 0
         self._streams = len(group.join.streams)
         self._is_aged = shared.slicing.is_aged
-        self._counts = len(group.readers)
+        self._everyone = tuple(range(len(group.readers)))
+        spans = np.array([_edges(reader) for reader in group.readers], np.int64)
+        self._is_common = bool((spans == spans[:, :1]).all())
+        ranked = spans[:, :1] if self._is_common else spans
+        self._ends = [np.unique(ranked[:, kind]) for kind in range(ranked.shape[1])]
         self._chains = [
             chain
             for signature, bit in zip(shared.signatures, shared.bits, strict=True)
-            for chain in _chains(group, signature.readers, bit)
+            for chain in _chains(group, signature.readers, bit, self._ends)
         ]
         ranged = [not isinstance(view.window, RowsWindow) for view in group.readers[0].views]
-        self._ranged = np.flatnonzero(ranged)
-        self._lasting = {place for place, reader in enumerate(group.readers) if reader.is_lasting}
+        self.ranged = np.flatnonzero(ranged)
 
-    def route(self, block: Int64s) -> Iterator[tuple[int, Int64s]]:
-        """Each reader that has a part of a block, with its part (time, expiry, rows)."""
-        if not self._is_aged:
-            for place in range(self._counts):
-                yield place, block
+    def route(self, block: Int64s) -> Iterator[Part]:
+        """Whose the results of a block are; readers without any are left out."""
+        n, count = self._streams, len(block)
+        if not count:
             return
-        n = self._streams
-        results, masks, ages = block[:, : 2 + n], block[:, 2 + n], block[:, 3 + n :]
-        asked: dict[int, Int64s] = {}
+        if not self._is_aged:
+            yield Part(self._everyone, count, block, n, np.zeros(0, np.uint8), 0, np.zeros(n, np.int64))
+            return
+        columns = block.T
+        masks, ages = columns[2 + n], columns[3 + n : 3 + 2 * n]
+        ranks = [self._ranked(end, each) for end, each in zip(self._ends, self._kinds(ages), strict=True)]
+        asked: dict[int, Booleans] = {}
         for chain in self._chains:
             if chain.bit not in asked:
-                asked[chain.bit] = np.flatnonzero((masks >> chain.bit) & 1)
-                self.comparisons += len(block)
-            selected = asked[chain.bit]
-            if len(selected):
-                yield from self._within(chain, results, ages, selected)
+                asked[chain.bit] = masks & (1 << chain.bit) == 0
+                self.comparisons += count
+            narrowest = reduce(np.maximum, map(np.take, chain.places, ranks))
+            narrowest[asked[chain.bit]] = len(chain.readers)
+            counts = np.cumsum(np.bincount(narrowest, minlength=len(chain.readers))).tolist()
+            for window, readers in enumerate(chain.readers):
+                if counts[window]:
+                    yield Part(readers, counts[window], block, n, narrowest, window, chain.limits[window])
 
-    def _within(self, chain: _Chain, results: Int64s, ages: Int64s, selected: Int64s) -> Iterator[tuple[int, Int64s]]:
-        """The parts of the readers of one chain."""
-        narrowest = np.zeros(len(selected), np.int64)
-        mine = ages[selected]
-        for stream in range(self._streams):
-            edges = chain.limits[:, stream]
-            if edges[0] == edges[-1]:
-                narrowest[mine[:, stream] >= edges[0]] = len(edges)
-            else:
-                np.maximum(narrowest, np.searchsorted(edges, mine[:, stream], side="right"), out=narrowest)
-            self.comparisons += len(selected) * max(1, len(edges).bit_length())
-        for place, readers in enumerate(chain.readers):
-            within = selected[narrowest <= place]
-            if not len(within):
-                continue
-            part = results[within]
-            for reader in readers:
-                is_lasting = reader in self._lasting
-                yield reader, self._with_expiry(part, ages[within], chain.limits[place]) if is_lasting else part
+    def _kinds(self, ages: Int64s) -> Sequence[Int64s]:
+        """What is ranked: the age of each component, or the greatest of them."""
+        return [ages.max(axis=0)] if self._is_common else list(ages)
 
-    def _with_expiry(self, part: Int64s, ages: Int64s, edges: Int64s) -> Int64s:
-        """Results with the times at which they leave one reader's windows, as far as time alone decides it."""
-        left = (edges - ages)[:, self._ranged]
-        remaining = left.min(axis=1) if left.shape[1] else np.full(len(part), FOREVER)
-        expiring = part.copy()
-        lasts = remaining >= FOREVER // 2
-        expiring[:, 1] = np.where(lasts, FOREVER, part[:, 0] + remaining)
-        return expiring
+    def _ranked(self, ends: Int64s, ages: Int64s) -> Ranks:
+        """How many of these ends each age has reached."""
+        if len(ends) > _FEW:
+            self.comparisons += len(ages) * len(ends).bit_length()
+            return np.searchsorted(ends, ages, side="right")
+        self.comparisons += len(ages) * len(ends)
+        ranks = np.zeros(len(ages), np.uint8)
+        for end in ends:
+            ranks += ages >= end
+        return ranks
 
 
-def _chains(group: Group, readers: Sequence[int], bit: int) -> Iterator[_Chain]:
+def _edges(reader: Reader) -> list[int]:
+    """For each stream the age at which a component has left a reader's window."""
+    return [_UNBOUNDED if span is None else span for span in limits(reader)]
+
+
+def _chains(group: Group, readers: Sequence[int], bit: int, ends: Sequence[Int64s]) -> Iterator[_Chain]:
     """Readers that select alike, in as few chains as a look at one after the other finds."""
     windows: dict[tuple[int, ...], list[int]] = {}
     for place in readers:
-        edges = tuple(_UNBOUNDED if span is None else span for span in limits(group.readers[place]))
-        windows.setdefault(edges, []).append(place)
+        windows.setdefault(tuple(_edges(group.readers[place])), []).append(place)
     chains: list[list[tuple[int, ...]]] = []
     for edges in sorted(windows, key=sum):
         fitting = [chain for chain in chains if all(a <= b for a, b in zip(chain[-1], edges, strict=True))]
@@ -179,4 +232,11 @@ def _chains(group: Group, readers: Sequence[int], bit: int) -> Iterator[_Chain]:
         else:
             chains.append([edges])
     for chain in chains:
-        yield _Chain(bit, np.array(chain, np.int64), tuple(tuple(windows[edges]) for edges in chain))
+        limits = np.array(chain, np.int64)
+        kind = np.uint8 if len(chain) < 1 << 8 else np.int64
+        # An age of rank r has reached the first r ends, and so each window that is no wider than the last of these.
+        places = tuple(
+            np.concatenate([[0], np.searchsorted(limits[:, stream], each, side="right")]).astype(kind)
+            for stream, each in enumerate(ends)
+        )
+        yield _Chain(bit, limits, tuple(tuple(windows[edges]) for edges in chain), places)

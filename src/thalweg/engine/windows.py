@@ -17,7 +17,7 @@ import numpy as np
 from thalweg.engine.assembly_lists import Path
 from thalweg.engine.kernels import tables as k
 from thalweg.engine.kernels import windows as window_kernels
-from thalweg.engine.kernels.compiled import Int64s
+from thalweg.engine.kernels.compiled import Float64s, Int64s
 from thalweg.engine.observations import Glimpse, StoreSize, WindowGlimpse
 from thalweg.engine.time_bounds import FOREVER, NEVER
 from thalweg.engine.workspace import Workspace
@@ -151,6 +151,18 @@ class BaseWindows:
         rows = self._streams[self._workspace.slices_of(stream)]
         sizes: list[int] = (rows[:, k.S_NEXT] - rows[:, k.S_OLDEST]).tolist()
         return sizes
+
+    def lineage_masks(self, stream: int, most: int) -> tuple[Int64s, Float64s]:
+        """Masks of some tuples of every slice, with the number of tuples that ever came for which each stands."""
+        masks, weights = [np.zeros(0, np.int64)], [np.zeros(0, np.float64)]
+        kept_mask = self._workspace.layouts[stream].kept_mask
+        for number in self._workspace.slices_of(stream):
+            row = self._streams[number]
+            places = spread(int(row[k.S_OLDEST]), int(row[k.S_NEXT]), most) & int(row[k.S_MASK])
+            if len(places) and kept_mask is not None:
+                masks.append(self.window(number)[places, kept_mask])
+                weights.append(np.full(len(places), float(row[k.S_NEXT] - row[k.S_RENUMBERED]) / len(places)))
+        return np.concatenate(masks), np.concatenate(weights)
 
     def window(self, number: int) -> Int64s:
         """The ring of a slice, given by its row."""

@@ -6,6 +6,7 @@ each can be built and tested with a workspace and nothing more.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -15,14 +16,14 @@ from thalweg.engine.assembly import Assembly, assemble
 from thalweg.engine.frames import new_frames
 from thalweg.engine.kernels import tables as k
 from thalweg.engine.kernels.compiled import Int64s
-from thalweg.engine.layout import StreamLayout, layouts, until
+from thalweg.engine.layout import StreamLayout, layouts
 from thalweg.engine.memory import Memory
 from thalweg.engine.step_work import StepWork
 from thalweg.engine.theta_tables import theta_tables
-from thalweg.engine.time_bounds import FOREVER, NEVER
+from thalweg.engine.time_bounds import NEVER
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.program import Programs
-from thalweg.plan.slices import Slicing
+from thalweg.plan.slices import Slicing, Span
 from thalweg.plan.tree import Node
 
 FIRST_CAPACITY = 1 << 7
@@ -68,7 +69,9 @@ class Workspace:
         self.frames = new_frames(n, len(query.classes), 0)
         self.frames.registers[k.R_WATERMARK] = NEVER
         self._thetas = theta_tables(query.thetas, self.layouts)
-        reach = [[FOREVER]] * n if slicing is None else [list(map(until, each)) for each in slicing.reach]
+        # Ages of static relations, which came before all time, are beyond FOREVER.
+        spans: Sequence[Sequence[Span]] = [[None]] * n if slicing is None else slicing.reach
+        reach = [[k.GREATEST if span is None else span for span in each] for each in spans]
         self._reach = np.array(reach, np.int64).reshape(n, -1)
         self.resume()
 

@@ -53,6 +53,12 @@ EXPERIMENTS: dict[str, Experiment] = {
         _experiment(
             "jit", "JIT's figures 10 to 17: intermediate results that are asked for, against all of them", plots=True
         ),
+        _experiment(
+            "slices",
+            "State-Slice's figures 11 and 17 to 19: many queries over one join, by every way to share it",
+            parts=True,
+            plots=True,
+        ),
     )
 }
 """All experiments by name, in the order in which they are listed."""

@@ -65,10 +65,8 @@ def explain_json(
         "kind": query.kind,
         "output": query.output.value,
         "freshness_us": query.freshness_us,
-        "columns": [
-            {"name": p.name, "expression": output_text(p, query), "type": describe(p.type)} for p in query.select
-        ],
-        "aggregation": _aggregation(query),
+        "columns": column_facts(query),
+        "aggregation": aggregation_facts(query),
         "streams": [_stream(stream, s, statistics) for s, stream in enumerate(query.streams)],
         "predicates": _predicates(query, statistics),
         "plan": None,
@@ -117,7 +115,13 @@ def _rounded(value: Any) -> Any:
     return [_rounded(item) for item in value] if isinstance(value, list) else value
 
 
-def _aggregation(query: Query) -> Facts | None:
+def column_facts(query: Query) -> list[Facts]:
+    """What a query's rows consist of."""
+    return [{"name": p.name, "expression": output_text(p, query), "type": describe(p.type)} for p in query.select]
+
+
+def aggregation_facts(query: Query) -> Facts | None:
+    """What a query groups by and computes of groups; None: nothing."""
     aggregation = query.aggregation
     if aggregation is None:
         return None
@@ -136,14 +140,14 @@ def _stream(stream: StreamRef, position: int, statistics: Statistics) -> Facts:
         "stream": stream.stream,
         "static": stream.is_static,
         "time": stream.time,
-        "window": "static relation, read once" if stream.is_static else _window_text(window),
+        "window": "static relation, read once" if stream.is_static else window_text(window),
         "window_kind": "static" if stream.is_static else "range" if is_range else "rows",
         "width_us": window.width_us if isinstance(window, RangeWindow) else None,
         "rows": None if isinstance(window, RangeWindow) else window.rows,
         "derived": isinstance(window, RangeWindow) and window.derived,
         "grows_for_ever": is_range and _width(stream) is None and not stream.is_static,
         "retention_us": retention,
-        "retention": None if retention is None else _length(retention),
+        "retention": None if retention is None else length_text(retention),
         "freshness_us": stream.freshness_us,
         "rate": 0.0 if stream.is_static else statistics.rates[position],
         "tuples": statistics.windows[position],
@@ -156,16 +160,17 @@ def _width(stream: StreamRef) -> int | None:
     return min((w for w in (width, stream.retention_us) if w is not None), default=None)
 
 
-def _window_text(window: Window) -> str:
+def window_text(window: Window) -> str:
+    """A window as it is written, without its brackets."""
     if not isinstance(window, RangeWindow):
         keys = ", ".join(render(key) for key in window.partition_by)
         return f"PARTITION BY {keys} ROWS {window.rows:,}" if keys else f"ROWS {window.rows:,}"
     if window.width_us is None:
         return "RANGE UNBOUNDED"
-    return "NOW" if window.width_us == 1 and not window.derived else f"RANGE {_length(window.width_us)}"
+    return "NOW" if window.width_us == 1 and not window.derived else f"RANGE {length_text(window.width_us)}"
 
 
-def _length(microseconds: int) -> str:
+def length_text(microseconds: int) -> str:
     """A length of time; derived ones are a microsecond longer than written, so that their end is included."""
     if microseconds > 1 and microseconds % 1000 == 1:
         return f"{format_interval(microseconds - 1)} inclusive"

@@ -20,33 +20,40 @@ _POLICIES = {
 def lay_out(facts: Facts) -> str:
     """Sections from what is asked to how it runs and what that costs."""
     output = f"{facts['output']}: results as they {_CHANGES[facts['output']]}"
-    what = _what(facts["streams"])
+    what = what_is_joined(facts["streams"])
     if facts["kind"] == "difference":
         first, *others = (stream["alias"] for stream in facts["streams"])
         what = f"difference: {first} minus {' and '.join(others)}"
     freshness = f", FRESHNESS {format_interval(facts['freshness_us'])}" if facts["freshness_us"] is not None else ""
     lines = [f"{facts['query']}: {what}, {output}{freshness}", ""]
-    lines += _section("streams", _streams(facts))
-    lines += _section("predicates", _predicates(facts))
-    lines += _section("output", _output(facts))
+    lines += section("streams", streams_text(facts))
+    lines += section("predicates", predicates_text(facts))
+    lines += section("output", _output(facts))
+    return "\n".join([*lines, *how_it_runs(facts)]).rstrip() + "\n"
+
+
+def how_it_runs(facts: Facts) -> list[str]:
+    """The sections about the plan, and what it costs."""
+    lines: list[str] = []
     if facts["kind"] == "difference":
-        lines += _section(f"plan  {facts['plan']['text']}" if facts["plan"] else "plan", _difference(facts))
+        lines += section(f"plan  {facts['plan']['text']}" if facts["plan"] else "plan", _difference(facts))
     elif facts["plan"] is not None:
-        lines += _section(f"plan  {facts['plan']['text']}", _plan(facts))
-        lines += _section("what a new tuple does", _programs(facts))
+        lines += section(f"plan  {facts['plan']['text']}", _plan(facts))
+        lines += section("what a new tuple does", _programs(facts))
         lines += [f"production  {_production_line(facts['production'])}", *_indented(_production(facts))]
-        lines += _section(f"cost  {_cost_line(facts['cost'])}", _cost_table(facts))
-        lines += _section("why", _why(facts))
+        lines += section(f"cost  {_cost_line(facts['cost'])}", _cost_table(facts))
+        lines += section("why", _why(facts))
     if facts["buckets"] is not None:
-        lines += _section("buckets", iter(facts["buckets"]["text"]))
+        lines += section("buckets", iter(facts["buckets"]["text"]))
     if facts["carried"] is not None:
-        lines += _section("columns that travel to the buckets", _carried(facts["carried"]))
+        lines += section("columns that travel to the buckets", _carried(facts["carried"]))
     if facts["basis"] is not None:
-        lines += _section("where the numbers come from", iter(facts["basis"]))
-    return "\n".join(lines).rstrip() + "\n"
+        lines += section("where the numbers come from", iter(facts["basis"]))
+    return lines
 
 
-def _what(inputs: Sequence[Facts]) -> str:
+def what_is_joined(inputs: Sequence[Facts]) -> str:
+    """How many streams and static relations there are."""
     static = sum(each["static"] for each in inputs)
     if len(inputs) == 1:
         return "window over one stream"
@@ -54,7 +61,8 @@ def _what(inputs: Sequence[Facts]) -> str:
     return f"join of {streams}" + (f" and {static} static relation{'s' if static > 1 else ''}" if static else "")
 
 
-def _section(title: str, content: Iterator[str]) -> list[str]:
+def section(title: str, content: Iterator[str]) -> list[str]:
+    """A title and what stands under it; nothing if that is nothing."""
     lines = _indented(content)
     return [title, *lines] if lines else []
 
@@ -63,7 +71,8 @@ def _indented(content: Iterator[str]) -> list[str]:
     return [f"  {line}" for line in content]
 
 
-def _streams(facts: Facts) -> Iterator[str]:
+def streams_text(facts: Facts) -> Iterator[str]:
+    """The streams of a join, with their windows."""
     rows = []
     for stream in facts["streams"]:
         name = stream["stream"] if stream["stream"] != stream["alias"] else ""
@@ -80,7 +89,7 @@ def _streams(facts: Facts) -> Iterator[str]:
         rows.append(
             (stream["alias"], name, window, f"~{count(stream['rate'])}/s", f"~{count(stream['tuples'])} tuples")
         )
-    yield from _table(rows, right=(3, 4))
+    yield from table(rows, right=(3, 4))
 
 
 def _derivation(stream: Facts) -> str:
@@ -91,7 +100,8 @@ def _shorter(stream: Facts) -> bool:
     return stream["width_us"] is None or bool(stream["retention_us"] < stream["width_us"])
 
 
-def _predicates(facts: Facts) -> Iterator[str]:
+def predicates_text(facts: Facts) -> Iterator[str]:
+    """The four kinds of predicates."""
     predicates = facts["predicates"]
     rows = [("equality", f"{p['text']}  ({p['type']})") for p in predicates["equalities"]]
     rows += [
@@ -99,12 +109,12 @@ def _predicates(facts: Facts) -> Iterator[str]:
     ]
     rows += [("selection", f"{alias}: {text}") for alias, text in predicates["selections"].items()]
     rows += [("residual", text) for text in predicates["residual"]]
-    yield from _table(rows)
+    yield from table(rows)
 
 
 def _output(facts: Facts) -> Iterator[str]:
     columns = (c["name"] if _plain(c) else f"{c['expression']} AS {c['name']}" for c in facts["columns"])
-    yield from _wrapped(columns)
+    yield from wrapped(columns)
     aggregation = facts["aggregation"]
     if aggregation is not None:
         groups = f"for each {', '.join(aggregation['keys'])}" if aggregation["keys"] else "over all results"
@@ -121,12 +131,13 @@ def _carried(carried: Facts) -> Iterator[str]:
     for alias, each in carried.items():
         computed = f", and {each['computed']} computed" if each["computed"] else ""
         count = f"{len(each['columns'])} of {each['of']}{computed}"
-        first, *rest = _wrapped(iter(each["columns"]))
+        first, *rest = wrapped(iter(each["columns"]))
         yield f"{alias}: {count}: {first}"
         yield from (f"  {line}" for line in rest)
 
 
-def _wrapped(words: Iterator[str], width: int = 100) -> Iterator[str]:
+def wrapped(words: Iterator[str], width: int = 100) -> Iterator[str]:
+    """Words with commas between them, in lines that fit a screen."""
     line = ""
     for word in words:
         if line and len(line) + len(word) > width:
@@ -152,7 +163,7 @@ def _plan(facts: Facts) -> Iterator[str]:
         yield "a linear order for every stream, no intermediate states"
         return
     rows = list(_tree_rows(facts["plan"]["tree"], "", "", root=True))
-    yield from _table(rows, right=(2,))
+    yield from table(rows, right=(2,))
 
 
 def _tree_rows(tree: Facts, prefix: str, below: str, *, root: bool = False) -> Iterator[Sequence[str]]:
@@ -240,7 +251,7 @@ def _cost_table(facts: Facts) -> Iterator[str]:
             continue
         parts = (head[part] for part in ("base", "probing", "storing", "results", "total"))
         rows.append((alias, *(f"{work(part)}" for part in parts)))
-    yield from _table(rows, right=(1, 2, 3, 4, 5))
+    yield from table(rows, right=(1, 2, 3, 4, 5))
 
 
 def _why(facts: Facts) -> Iterator[str]:
@@ -256,7 +267,7 @@ def _why(facts: Facts) -> Iterator[str]:
             yield f"{state['state']} {verdict}: recomputing takes {recomputing}, storing it would take {storing}"
 
 
-def _table(rows: Sequence[Sequence[str]], right: tuple[int, ...] = ()) -> Iterator[str]:
+def table(rows: Sequence[Sequence[str]], right: tuple[int, ...] = ()) -> Iterator[str]:
     """Rows with aligned columns; empty columns are left out."""
     columns = [i for i in range(max(map(len, rows), default=0)) if any(row[i] for row in rows)]
     widths = {i: max(len(row[i]) for row in rows) for i in columns}

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from sqlglot import exp
 
@@ -100,6 +101,12 @@ class Shared:
             bits[selection] = bits.get(selection, 0) | 1 << bit
         return list(bits.items())
 
+    def lineages(self, stream: int) -> tuple[Span, ...]:
+        """The different lengths of time for which tuples of a stream can be of use, rising."""
+        reach = self.slicing.reach[stream]
+        pairs = zip(self.signatures, self.bits, strict=True)
+        return lineages([(signature.selections[stream], reach[bit]) for signature, bit in pairs])
+
     def slice_masks(self, stream: int) -> list[int]:
         """For each slice of a stream, the bits that keep a tuple until its end."""
         ends, reach = self.slicing.ends[stream], self.slicing.reach[stream]
@@ -148,8 +155,7 @@ def share(
     Args:
         group: the join and its readers.
         strategy: how the chain of slices is built; see :class:`thalweg.Options`.
-        held: for each stream, which share of its tuples has the lineage of each of :func:`lineages`; None: each has as
-            many.
+        held: for each stream, which share of its new tuples has each of its :func:`lineages`; None: each has as many.
         is_keyed: whether probes look partners up by a key; else they compare with all.
         costs: of looks and candidates.
 
@@ -164,8 +170,8 @@ def share(
     )
     ends = []
     for stream in streams:
-        spans = lineages(reach[stream])
-        if strategy == "pull_up" or len(spans) == 1:
+        spans = lineages([(e.selections[stream], reach[stream][bit]) for e, bit in zip(alike, bits, strict=True)])
+        if strategy in ("pull_up", "push_down") or len(spans) == 1:
             chosen: tuple[Span, ...] = spans[-1:]
         elif strategy == "memory":
             chosen = spans
@@ -180,9 +186,21 @@ def share(
     return Shared(Slicing(count + is_pulled_up, tuple(ends), reach, differ), alike, bits, is_pulled_up)
 
 
-def lineages(reach: Sequence[Span]) -> tuple[Span, ...]:
-    """The different lengths of time for which tuples of a stream can be of use, rising."""
-    return tuple(sorted(set(reach), key=_length))
+def lineages(wanted: Sequence[tuple[exp.Expression | None, Span]]) -> tuple[Span, ...]:
+    """The different lengths of time for which tuples of a stream can be of use, rising.
+
+    ``wanted``: what is selected (None: all), and for how long that is of use. A selection may stand there several
+    times: what passes is of use for the longest. No tuple is of use for less than all of them are.
+
+    >>> lineages([(None, 5), (None, 60)]), lineages([(None, 5), (exp.column("x"), 60), (exp.column("y"), 1)])
+    ((60,), (5, 60))
+    """
+    by_selection: dict[exp.Expression | None, list[Span]] = {}
+    for selection, span in wanted:
+        by_selection.setdefault(selection, []).append(span)
+    spans = {selection: longest(each) for selection, each in by_selection.items()}
+    least = _length(spans[None]) if None in spans else 0.0
+    return tuple(sorted({span for span in spans.values() if _length(span) >= least}, key=_length))
 
 
 def cheapest_chain(
@@ -198,23 +216,45 @@ def cheapest_chain(
     >>> cheapest_chain([59_000_000, 60_000_000], [0.5, 0.5], is_keyed=True)
     (60000000,)
     """
-    whole = sum(part * _length(span) for part, span in zip(shares, spans, strict=True))
-    look = costs.probe_again if is_keyed else costs.probe / _SCANNED
-    compare = costs.candidate if is_keyed else costs.scan * _SCANNED
-
-    def edge(start: int, end: int) -> float:
-        longer = sum(shares[i] * (_length(spans[end - 1]) - _length(spans[i])) for i in range(start, end))
-        return look + compare * longer / max(whole, 1e-9)
-
     best, before = [0.0], [0]
     for end in range(1, len(spans) + 1):
-        cost, start = min((best[start] + edge(start, end), start) for start in range(end))
+        ways = ((best[start] + _edge(start, end, spans, shares, is_keyed, costs), start) for start in range(end))
+        cost, start = min(ways)
         best.append(cost)
         before.append(start)
     ends = [len(spans)]
     while ends[-1]:
         ends.append(before[ends[-1]])
     return tuple(spans[end - 1] for end in reversed(ends[:-1]))
+
+
+def chain_cost(
+    ends: Sequence[Span],
+    spans: Sequence[Span],
+    shares: Sequence[float],
+    *,
+    is_keyed: bool,
+    costs: Costs = DEFAULT_COSTS,
+) -> float:
+    """What a probe costs that goes through these slices, if tuples have these lineages.
+
+    >>> spans, shares = [1_000_000, 60_000_000], [0.5, 0.5]
+    >>> merged, apart = (chain_cost(ends, spans, shares, is_keyed=False) for ends in (spans[1:], spans))
+    >>> merged > apart
+    True
+    """
+    places = [0, *(spans.index(end) + 1 for end in ends)]
+    looks = sum(_edge(*pair, spans, shares, is_keyed, costs) for pair in pairwise(places))
+    return looks + (costs.candidate if is_keyed else costs.scan * _SCANNED)
+
+
+def _edge(start: int, end: int, spans: Sequence[Span], shares: Sequence[float], is_keyed: bool, costs: Costs) -> float:
+    """What a merged slice costs a probe: a look, and the candidates that are there longer than they are of use."""
+    whole = sum(part * _length(span) for part, span in zip(shares, spans, strict=True))
+    longer = sum(shares[i] * (_length(spans[end - 1]) - _length(spans[i])) for i in range(start, end))
+    look = costs.probe_again if is_keyed else costs.probe / _SCANNED
+    compare = costs.candidate if is_keyed else costs.scan * _SCANNED
+    return look + compare * longer / max(whole, 1e-9)
 
 
 _FOREVER = 2.0**62

@@ -10,12 +10,15 @@ import pyarrow as pa
 from thalweg import cql as language
 from thalweg.arrow_input import as_tables, unusable_columns
 from thalweg.cql.group import Group, grouped
+from thalweg.cql.parser import parse
 from thalweg.cql.query import Query
 from thalweg.errors import QueryError, warn
 from thalweg.event_times import DEFAULT_TIME, Times, TimeUnits, time_columns, time_units, with_unit
 from thalweg.options import Options
 from thalweg.replayer.replaying import Entries, Entry, Replay, Transitions
 from thalweg.replayer.summary import ReplayResult, Summary
+
+_AN_ENTRY = "For example entries=[(1000, 'q1', 'enter')]."
 
 Progress = Callable[[int, int], None]
 """Told the tuples processed so far, and how many there are."""
@@ -45,8 +48,10 @@ def replay(
         options: :class:`thalweg.Options`, or a mapping of the same names.
         transitions: (position, plan) pairs: plans to change to while it runs. With these, or a plan in the options, the
             plan does not change by itself, unless ``Options(adaptive=Adaptivity(...))`` says so.
-        entries: (position, name, "enter" or "leave"): queries that come and go while others run. A query that enters
-            sees what windows hold for the others, and has the results that come from then on.
+        entries: (position, name, "enter" or "leave"): queries that come and go while others run, those of one position
+            all together. A query that enters sees what windows hold for the others, and all of static relations, and
+            has the results that come from then on. One that leaves has emitted what belongs to times before the next
+            tuple's. Behind the last tuple nobody comes or goes.
         query: the name of the one query to answer, if the text has several.
 
     Returns:
@@ -138,7 +143,7 @@ def run_all(
                 progress(before + done, total)
         before += replay.total
         results |= {reader.name: replay.result(reader.name) for reader in replay.group.readers}
-    return results
+    return {name: results[name] for name in sorted(results, key=_place_in(cql))}
 
 
 def open_replay(
@@ -183,9 +188,17 @@ def open_replays(
             "Pick one with query=...",
         )
     mine: list[list[Entry]] = [[] for _ in groups]
+    if not isinstance(entries, Sequence | None) or isinstance(entries, str):
+        raise QueryError(f"entries are a list of them, not {entries!r}", None, _AN_ENTRY)
     for entry in entries or ():
         mine[_owner(groups, entry)].append(entry)
     return [Replay(group, tables, chosen, transitions or (), own) for group, own in zip(groups, mine, strict=True)]
+
+
+def _place_in(cql: str) -> Callable[[str], int]:
+    """Where the query of a name stands in a text."""
+    places = {statement.name: place for place, statement in enumerate(parse(cql))}
+    return lambda name: places[name]
 
 
 def _owner(groups: Sequence[Group], entry: Entry) -> int:
@@ -194,7 +207,7 @@ def _owner(groups: Sequence[Group], entry: Entry) -> int:
         raise QueryError(
             f"an entry is a position, the name of a query and what it does, not {entry!r}",
             None,
-            "For example entries=[(1000, 'q1', 'enter')].",
+            _AN_ENTRY,
         )
     names = [[reader.name.lower() for reader in group.readers] for group in groups]
     for place, known in enumerate(names):

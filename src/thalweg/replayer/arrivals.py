@@ -102,7 +102,7 @@ def measured_statistics(query: Query, streams: Sequence[Arrivals]) -> Statistics
     return Statistics.measure(query, sample(query, beginnings))
 
 
-def slices(streams: Sequence[Arrivals], batch_size: int) -> Iterator[tuple[list[tuple[int, int]], int]]:
+def cut(streams: Sequence[Arrivals], batch_size: int) -> Iterator[tuple[list[tuple[int, int]], int]]:
     """Cut the streams, side by side, into batches at common times.
 
     Yields each stream's (start, end) and a watermark: every row before it is in this batch or an earlier one.

@@ -19,6 +19,7 @@ from thalweg.driver.bucket_driver import BucketDriver
 from thalweg.driver.planning import interval_option, plan_for
 from thalweg.engine.batch import Batch
 from thalweg.engine.compilation import ready_kernels
+from thalweg.engine.join_bucket import JoinBucket
 from thalweg.engine.observations import Work
 from thalweg.engine.payload import TablePayload
 from thalweg.engine.readers import Emitted
@@ -31,7 +32,7 @@ from thalweg.plan.difference import format_any
 from thalweg.plan.statistics import Statistics
 from thalweg.plan.tree import Node, format_node
 from thalweg.policies import Policies
-from thalweg.replayer.arrivals import Arrivals, arrivals, measured_statistics, slices
+from thalweg.replayer.arrivals import Arrivals, arrivals, cut, measured_statistics
 from thalweg.replayer.summary import PlanUse, ReplayResult, StateSize, Summary
 
 Transitions = Sequence[tuple[int, str]]
@@ -47,7 +48,8 @@ Entries = Sequence[Entry]
 class Replay:
     """A group of queries on its way through its tables: when all of :meth:`steps` are done, there are results.
 
-    A query whose first entry is "enter" is not there from the beginning. While none is, tuples pass by.
+    A query whose first entry is "enter" is not there from the beginning. While none is, tuples pass by. Entries at one
+    position happen together. Those behind the last tuple change nothing: who is there at the end stays to the end.
 
     Attributes:
         total: how many tuples there are.
@@ -128,10 +130,11 @@ class Replay:
         checked.sort(key=lambda entry: entry[0])
         for name in self.answers:
             mine = [change for _, other, change in checked if other == name]
-            if any(one == other for one, other in pairwise(mine)):
-                raise QueryError(f"query '{name}' is to {mine[0]} twice in a row", None, "")
+            for one, other in pairwise(mine):
+                if one == other:
+                    raise QueryError(f"query '{name}' is to {one} twice in a row", None, "")
         if checked and self.group.join.kind == "difference":
-            what = "a set difference is there from the beginning to the end"
+            what = f"query '{checked[0][1]}' is a set difference, which is there from the beginning to the end"
             raise QueryError(what, None, "Leave it out of entries.")
         return checked
 
@@ -156,6 +159,8 @@ class Replay:
         self._work = Work(0, 0, 0, 0, 0, 0)
         self._savings: Savings | None = None
         self._decisions: tuple[Decision, ...] = ()
+        self._chains: dict[str, tuple[int | None, ...]] = {}
+        self._routings = 0
         self._driver: BucketDriver | None = None
         self._latest: BucketDriver | None = None
         if self._present:
@@ -172,7 +177,9 @@ class Replay:
 
     def _open(self, position: int) -> None:
         """Begin with the queries that are there now."""
-        self._driver = self._latest = driver = BucketDriver(self._serving, self.policies, self._payloads)
+        changes = bool(self.entries)
+        self._driver = driver = BucketDriver(self._serving, self.policies, self._payloads, keeps_all=changes)
+        self._latest = driver
         driver.begin(measured_statistics(self.query, self.arrivals), self.options.plan)
         self._note_plan(position)
         driver.bucket.offer([_batch(a, 0, len(a)) if ref.is_static else None for ref, a in self._pairs()])
@@ -184,6 +191,9 @@ class Replay:
         self._states = tuple(
             StateSize(self._name(size.node), size.tuples, size.live_keys, size.bytes) for size in driver.bucket.sizes()
         )
+        if isinstance(driver.bucket, JoinBucket) and len(driver.bucket.group.readers) > 1:
+            ends = driver.bucket.shared.slicing.ends
+            self._chains = {ref.alias: ends[s] for s, ref in enumerate(self.query.streams) if not ref.is_static}
         self._take(driver.bucket.close())
         self._stop()
 
@@ -191,6 +201,8 @@ class Replay:
         """There is no query any more: remember what was done."""
         driver, self._driver = self.driver, None
         self._work = Work(*map(sum, zip(self._work, driver.bucket.work, strict=True)))
+        if isinstance(driver.bucket, JoinBucket):
+            self._routings += driver.bucket.routings
         if driver.savings is not None:
             self._savings = (self._savings or Savings()) + driver.savings
         if driver.controller is not None:
@@ -224,18 +236,30 @@ class Replay:
                 stored=work.stored,
                 completions=work.completions,
                 savings=self._savings,
+                group=tuple(each.name for each in self.group.readers),
+                present=tuple(self._presence(reader.name)),
+                chains=self._chains,
+                routings=self._routings,
             ),
             self._late_rows(),
         )
 
+    def _presence(self, name: str) -> Iterator[tuple[int, int]]:
+        """From which tuple on a query was there, and up to which one, as often as it was."""
+        mine = [(position, change) for position, other, change in self.entries if other == name]
+        if not mine or mine[0][1] == "leave":
+            mine.insert(0, (0, "enter"))
+        ends = [position for position, change in mine if change == "leave"] + [self.total]
+        yield from zip((position for position, change in mine if change == "enter"), ends, strict=False)
+
     def _steps(self) -> Iterator[int]:
         events: list[tuple[int, Callable[[], None]]] = [
-            *((entry[0], partial(self._change, *entry)) for entry in self.entries),
+            *((position, partial(self._change, position)) for position in sorted({e[0] for e in self.entries})),
             *((position, partial(self._switch, position, text)) for position, text in self.switches),
         ]
         events.sort(key=lambda event: event[0])
         done = 0
-        for coming, watermark in slices(list(self.moving.values()), self.options.batch_size):
+        for coming, watermark in cut(list(self.moving.values()), self.options.batch_size):
             cuts: Sequence[tuple[int, int]] = coming
             self._offer(cuts)
             end = done + sum(b - a for a, b in cuts)
@@ -258,8 +282,9 @@ class Replay:
                 if self._driver.history.changes > changes:
                     self._note_plan(done)
             yield done
-        for _, act in events:  # after the last tuple
-            act()
+        for position, text in self.switches:
+            if position == done:  # after the last tuple
+                self._switch(position, text)
         if self._driver is not None:
             self._close()
         yield done
@@ -281,18 +306,28 @@ class Replay:
         gone = np.bincount(streams[np.lexsort((streams, times))[:count]], minlength=len(cuts)).tolist()
         return [(start + passed, end) for (start, end), passed in zip(cuts, gone, strict=True)]
 
-    def _change(self, position: int, name: str, change: Change) -> None:
-        """A query enters or leaves."""
-        if change == "leave":
-            self._present.remove(name)
-        else:
-            self._present.append(name)
-        if self._driver is None:
+    def _change(self, position: int) -> None:
+        """Queries enter and leave, all at once: one that enters sees what those that leave could still use.
+
+        A query that leaves has emitted what was to be said of instants before the tuple that comes.
+        """
+        changes = {name: change for at, name, change in self.entries if at == position}
+        there = [name for name in self._present if name not in changes]
+        coming = [name for name, change in changes.items() if change == "enter"]
+        if self._driver is not None:
+            self._take(self._driver.bucket.settle(self._time_at(position)))
+        self._present = there + coming
+        if self._driver is None and self._present:
             self._open(position)
-        elif self._present:
-            self._driver.serve(self._serving)
-        else:
+        elif self._driver is not None and self._present:
+            self._driver.serve(self._serving, anew=coming)
+        elif self._driver is not None:
             self._stop()
+
+    def _time_at(self, position: int) -> int:
+        """When the tuple at a position comes."""
+        times = np.concatenate([a.times for a in self.moving.values()])
+        return int(np.partition(times, position)[position])
 
     def _switch(self, position: int, text: str) -> None:
         if self._driver is not None:

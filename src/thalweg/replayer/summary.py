@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -30,10 +31,16 @@ class PlanUse:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What happened in a replay; mappings are by alias.
+    """What happened in a replay.
+
+    Of queries that share a join, each has a summary. ``query``, ``results`` and ``present`` are its own. All else is
+    told of the one run that served them all, and is the same in each of their summaries. So it must not be added up.
+    Mappings are by alias, as the first query of ``group`` names its streams.
 
     Attributes:
         query: its name.
+        group: the names of all queries that the run served, its own included.
+        present: when the query was there: from the tuple at one position up to that at another.
         tuples_in: rows of streams that took part.
         static: rows of static relations.
         results: rows emitted.
@@ -46,6 +53,9 @@ class Summary:
         compile_seconds: spent on compiling kernels, or on loading them.
         probes, candidates, stored, completions: work of the join.
         savings: what feedback saved; None where joins pass on all that they find.
+        chains: for each stream whose window several queries shared at the end: the ends of its slices, in microseconds
+            after a tuple's event time; None: for ever.
+        routings: how many ages and selections were compared to tell results to queries.
 
     """
 
@@ -65,11 +75,20 @@ class Summary:
     stored: int
     completions: int
     savings: Savings | None = None
+    group: tuple[str, ...] = ()
+    present: tuple[tuple[int, int], ...] = ()
+    chains: Mapping[str, tuple[int | None, ...]] = field(default_factory=dict)
+    routings: int = 0
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether one run served several queries."""
+        return len(self.group) > 1
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """The answer, what happened, and (if asked for) the late rows by alias."""
+    """The answer of a query, what happened, and (if asked for) the late rows by alias: those of its whole group."""
 
     table: pa.Table
     summary: Summary

@@ -4,10 +4,10 @@ Durable are the base windows, as a log of *chunks* (:mod:`thalweg.spark.chunks`)
 (:mod:`thalweg.spark.record`). What a batch writes to them is a function of what was committed before and of the batch's
 input. Two attempts at a batch write the same bytes, whichever engines they run on.
 
-Everything else is a cache. The engine's states are one, and so is what it has learned: the plan that it adapted to,
-what the controller knows, the course of its states. These differ from attempt to attempt, so they are not committed.
-They are *notes*, which lie beside the engine's image and go with it. A resident that is lost, or that is ahead of what
-was committed, is built anew from the log, under a plan that suits what its windows hold.
+Everything else is a cache. The engine's states are one, and so is what was learned: the plan that it adapted to, what
+the controller and the decider about gates know, the course of its states. These differ from attempt to attempt, so they
+are not committed. They are *notes*, which lie beside the engine's image and go with it. A resident that is lost, or
+that is ahead of what was committed, is built anew from the log, under a plan that suits what its windows hold.
 """
 
 from __future__ import annotations
@@ -109,9 +109,12 @@ class Resident:
         if resident._record.recall(record, driver).rewrites:
             return None
         driver.readers_are(resident._group(resident._record.registered))
-        driver.reopen(None if kept is None else kept.bucket)
         notes = _read_notes(directory)
-        if notes is None or not read_image(directory, resident.bucket, resident._stamp):
+        if notes is None:
+            return None
+        driver.recall_shares(notes)
+        driver.reopen(kept.bucket if kept is not None and driver.suits(kept.bucket) else None)
+        if not read_image(directory, resident.bucket, resident._stamp):
             return None
         driver.recall_notes(notes)
         resident._follow()
