@@ -110,6 +110,9 @@ class Bucket(AnyBucket, Protocol):
 
     shares: LineageShares | None
 
+    def slice_sizes(self) -> list[list[tuple[int | None, int]]]:
+        """For each stream the slices of its window: for how long tuples are kept there, and how many there are."""
+
     @property
     def may_choose_chain(self) -> bool:
         """Whether another chain of slices may be chosen."""

@@ -320,6 +320,10 @@ class JoinEngine:
         """Masks of some tuples, each with the number of tuples for which it stands."""
         return self.windows.lineage_masks(stream, most)
 
+    def slice_sizes(self, stream: int) -> list[int]:
+        """How many tuples each slice of a window holds."""
+        return self.windows.slice_sizes(stream)
+
     def first_rows(self) -> list[int]:
         return self.windows.first_rows()
 

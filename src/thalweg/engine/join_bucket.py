@@ -378,6 +378,13 @@ class JoinBucket:
     def sizes(self) -> list[StoreSize]:
         return self._engine.sizes()
 
+    def slice_sizes(self) -> list[list[tuple[int | None, int]]]:
+        """For each stream the slices of its window: for how long tuples are kept there, and how many there are."""
+        engine, ends = self._engine, self.shared.slicing.ends
+        if not isinstance(engine, JoinEngine):
+            return [[(each[-1], engine.held(stream))] for stream, each in enumerate(ends)]
+        return [list(zip(each, engine.slice_sizes(stream), strict=True)) for stream, each in enumerate(ends)]
+
     @property
     def joiner(self) -> Joiner:
         """Who joins: for those who measure what is held."""
