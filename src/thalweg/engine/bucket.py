@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from thalweg.cql.group import Group
+from thalweg.engine.accounts import Accounts
 from thalweg.engine.batch import Batch
 from thalweg.engine.difference_bucket import DifferenceBucket
 from thalweg.engine.gates import Gated
@@ -103,6 +104,10 @@ class Bucket(AnyBucket, Protocol):
 
     def serve(self, group: Group, watermark: int | None = None) -> None:
         """Go on with other readers of the same join, from the next row on."""
+
+    @property
+    def accounts(self) -> Accounts | None:
+        """What its probes are paid from, if there is a budget. Other readers begin with new ones."""
 
     @property
     def gated(self) -> Gated | None:

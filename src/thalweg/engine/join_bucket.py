@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from thalweg.cql.group import Group
 from thalweg.cql.query import Query, RowsWindow
+from thalweg.engine.accounts import Accounts
 from thalweg.engine.batch import Batch, Waiting, in_time_order
 from thalweg.engine.encoding import encoders
 from thalweg.engine.expressions import Expressions, physical_names
@@ -174,7 +175,8 @@ class JoinBucket:
     def _advance_in_stretches(self, limit: int | None, between: Callable[[], None]) -> Iterator[Int64s]:
         left = sys.maxsize if limit is None else limit
         while True:
-            before, most = self._engine.work.tuples, min(left, _STRETCH)
+            before = self._engine.work.tuples
+            most = min(left, _STRETCH - before % _STRETCH)  # wherever batches are cut
             yield from self._engine.advance(most)
             if self._engine.work.tuples - before < most or most == left:
                 return
@@ -298,6 +300,10 @@ class JoinBucket:
     @property
     def savings(self) -> Savings | None:
         return self._earlier_savings + self._engine.savings if self._gives_feedback else None
+
+    @property
+    def accounts(self) -> Accounts | None:
+        return self._engine.accounts
 
     @property
     def gated(self) -> Gated | None:

@@ -28,6 +28,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from thalweg.cql.query import Query
+from thalweg.engine.accounts import Accounts
 from thalweg.engine.eddy import EddyEngine
 from thalweg.engine.gates import Gated
 from thalweg.engine.join import JoinEngine
@@ -35,6 +36,7 @@ from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.observations import Counts, Glimpse, StoreSize, Work
 from thalweg.engine.parallel_track import ParallelTrack, PrintedParallelTrack
 from thalweg.engine.savings import Savings
+from thalweg.errors import PlanError
 from thalweg.plan.program import Rank
 from thalweg.plan.slices import Slicing
 from thalweg.plan.tree import Plan
@@ -72,6 +74,10 @@ class Joiner(Protocol):
     @property
     def gated(self) -> Gated | None:
         """Whose gates somebody else is to choose, with ``production="auto"``; None: there is no choice."""
+
+    @property
+    def accounts(self) -> Accounts | None:
+        """What its probes are paid from; None: they are not."""
 
     def offer(self, batches: Sequence[Int64s], watermark: int | None = None) -> None:
         """Hand over new tuples, per stream in time order; see :meth:`JoinEngine.offer`."""
@@ -121,6 +127,8 @@ def open_joiner(
     The memory limit is for ``jisc``; production is for all that keep to the programs of a plan, and for ``cacq``.
     """
     migration, production = policies.migration, policies.production
+    if policies.budget is not None and not policies.can_rank_anew:
+        raise PlanError(f"query '{query.name}': a budget does not go with migration {migration}")
     if migration == "parallel_track":
         return ParallelTrack(query, plan, rank, production, slicing)
     if migration == "parallel_track_printed":
@@ -136,4 +144,5 @@ def open_joiner(
         memory_limit=policies.memory_limit,
         production=production,
         slicing=slicing,
+        budgeted=policies.budget is not None,
     )

@@ -29,6 +29,40 @@ class PlanUse:
 
 
 @dataclass(frozen=True, slots=True)
+class StepUse:
+    """The probes of one step of a stream's tuples; the first step is 1."""
+
+    stream: str
+    step: int
+    wanted: int
+    allowed: int
+    refused: int
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetUse:
+    """What a budget was spent on, and what was left out.
+
+    Attributes:
+        allocation: who divided it.
+        needed: probes per second of event time that would have refused nothing, as last estimated.
+        granted: probes per second of event time that there were, by then.
+        steps: what was wanted, allowed and refused.
+        share: the estimated share of the full join's results that was found. None: it cannot be said, since probes were
+            refused that had no chance to be allowed.
+        error: the standard error of the share.
+
+    """
+
+    allocation: str
+    needed: float
+    granted: float
+    steps: tuple[StepUse, ...]
+    share: float | None
+    error: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Summary:
     """What happened in a replay; mappings are by alias.
 
@@ -46,6 +80,7 @@ class Summary:
         compile_seconds: spent on compiling kernels, or on loading them.
         probes, candidates, stored, completions: work of the join.
         savings: what feedback saved; None where joins pass on all that they find.
+        budget: what it was spent on; None where there is none.
 
     """
 
@@ -65,6 +100,7 @@ class Summary:
     stored: int
     completions: int
     savings: Savings | None = None
+    budget: BudgetUse | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,12 +29,13 @@ Rivals:
 :mod:`~thalweg.plan.allocation.registry` has all policies by name.
 """
 
+from thalweg.options import AllocationPolicy
 from thalweg.plan.allocation.allowances import Allocation, Harvest
 from thalweg.plan.allocation.derivation import model_of_plan, model_of_programs, model_of_tree
 from thalweg.plan.allocation.flows import Flows, saturation
 from thalweg.plan.allocation.model import AllocationModel, HalfWayJoin, StateLoad, StreamLoad
 from thalweg.plan.allocation.path_table import PathRow, path_table
-from thalweg.plan.allocation.registry import POLICIES, AllocationPolicy, allocate
+from thalweg.plan.allocation.registry import POLICIES, allocate
 
 __all__ = [
     "POLICIES",
