@@ -10,11 +10,12 @@ from typing import Any
 import pyarrow as pa
 
 from thalweg import cql as language
+from thalweg.cql.group import Group
 from thalweg.cql.query import Query
-from thalweg.driver.planning import plan_for
+from thalweg.driver.planning import check_budget, plan_for
 from thalweg.engine.sampling import SAMPLE_ROWS
 from thalweg.event_times import DEFAULT_TIME, Times, TimeUnits
-from thalweg.options import Options
+from thalweg.options import Budget, Options
 from thalweg.plan.explain import explain_json
 from thalweg.plan.explain_text import lay_out
 from thalweg.plan.partitioning import choose_partitioning
@@ -78,12 +79,17 @@ def explain(
     tables, catalog = open_tables(streams, time, time_unit)
     bound = pick_query(language.bind(cql, catalog), query)
     statistics = Statistics.default(bound) if described else statistics_of(bound, tables)
+    budget = None if chosen.budget is None else Budget.of(chosen.budget)
+    if budget is not None:
+        check_budget(Group.of(bound))
     facts = explain_json(
         bound,
-        plan_for(bound, statistics, chosen.plan, chosen.states),
+        plan_for(bound, statistics, chosen.plan, chosen.states if budget is None else "none"),
         statistics,
         partitioning=None if chosen.buckets is None else choose_partitioning(bound, chosen.buckets),
         feedback=chosen.feedback,
+        budget=budget,
+        allocation=chosen.allocation,
         basis=[ASSUMED if described else basis_of(bound, tables)],
     )
     return Explanation(lay_out(facts).rstrip(), facts)

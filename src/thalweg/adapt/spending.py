@@ -5,80 +5,28 @@ Design
     was chosen by. From then on they are counted: tuples per second of event time, and per allowed probe what it led to.
     Refusing changes neither. After so many tuples, and when the plan changes, the budget is divided anew.
 
-    A part of the budget explores. The best allocation gives nothing to the least productive paths, and nobody would
-    notice when these become productive, or could say how much of the answer is missing.
-
 Invariant
     Feeds depend on the tuples alone: on no clock, and not on how they are cut into batches.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from thalweg.cql.query import Query
 from thalweg.engine.accounts import Accounts, Spent
 from thalweg.engine.bucket import Bucket
 from thalweg.engine.time_bounds import NEVER
 from thalweg.options import AllocationPolicy, Budget
-from thalweg.plan.allocation import AllocationModel, HalfWayJoin, allocate, model_of_programs, saturation
+from thalweg.plan.allocation import AllocationModel, Division, HalfWayJoin, divide, model_of_programs
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.statistics import Statistics
 
 PERIOD = 1 << 14
 """Tuples between two looks; a bucket rests whenever so many have come (:mod:`thalweg.engine.join_bucket`)."""
-EXPLORED = 1 / 16
-"""The share of the budget that goes evenly to all paths: 16 times less than to those that are worth most costs little,
-and still brings thousands of probes a second on a busy join."""
-LEAST_FEED = 1 / 1024
-"""Probes per tuple that any account gets unless the budget is 0: a model may take a path for impossible."""
 TRUSTED = 64
 """Probes that what was known before counts for, beside those that were counted."""
 _SECOND = 1_000_000
-CLOSE = 1e-9
-"""A budget that lacks this share of the need is enough: sums of floats are not exact."""
-
-Feeds = tuple[tuple[float, ...], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Division:
-    """A budget as it is divided.
-
-    Attributes:
-        needed: probes per second that would refuse nothing.
-        granted: probes per second that there are.
-        feeds: [stream][step] probes that each tuple pays for; infinite: all.
-
-    """
-
-    needed: float
-    granted: float
-    feeds: Feeds
-
-
-def divide(query: Query, model: AllocationModel, budget: Budget, policy: AllocationPolicy) -> Division:
-    """Divide a budget over the streams and steps of a plan."""
-    needed = saturation(model)
-    granted = budget.per_second(needed)
-    if granted >= needed * (1 - CLOSE):
-        return Division(needed, granted, tuple(tuple(math.inf for _ in path) for path in model.paths))
-    if not granted:
-        return Division(needed, granted, tuple(tuple(0.0 for _ in path) for path in model.paths))
-    chosen = allocate(model, granted * (1 - EXPLORED), policy).per_tuple(model)
-    evenly = granted * EXPLORED / needed
-    feeds = [
-        tuple(
-            max(LEAST_FEED, mine + evenly * grown)
-            for mine, grown in zip(path, model.cardinalities(head)[:-1], strict=True)
-        )
-        for head, path in enumerate(chosen)
-    ]
-    for head, ref in enumerate(query.streams):
-        if ref.is_static:  # its rows come before all time, and no result is found by them
-            feeds[head] = tuple(math.inf for _ in feeds[head])
-    return Division(needed, granted, tuple(feeds))
 
 
 class Spender:
@@ -92,6 +40,8 @@ class Spender:
     """
 
     division: Division
+    _model: AllocationModel | None
+    """None: a single stream makes no probes."""
 
     def __init__(self, query: Query, budget: Budget, policy: AllocationPolicy) -> None:
         self._query, self._graph = query, JoinGraph.of(query)
@@ -100,11 +50,14 @@ class Spender:
     def begin(self, query: Query, join: Bucket, accounts: Accounts, statistics: Statistics) -> None:
         """A bucket begins, or one with other readers and new accounts."""
         self._query, self._first = query, join.counts[0]
+        self._unpaid = frozenset(s for s, ref in enumerate(query.streams) if ref.is_static)
         self.begin_plan(join, accounts, statistics)
 
     def begin_plan(self, join: Bucket, accounts: Accounts, statistics: Statistics) -> None:
         """A plan begins: what is known of its probes is what the statistics say."""
-        self._model = model_of_programs(accounts.programs, self._graph, statistics, names=self._query.aliases)
+        self._model = None
+        if len(self._query.streams) > 1:
+            self._model = model_of_programs(accounts.programs, self._graph, statistics, names=self._query.aliases)
         self._seen, self._time, self._position = accounts.spent, join.glimpse(0).time, join.counts[0]
         self._divide(accounts)
 
@@ -116,7 +69,7 @@ class Spender:
     def look(self, join: Bucket, accounts: Accounts) -> None:
         """Divide anew, if it is due: whenever so many tuples have come, however these were cut into batches."""
         position = join.counts[0]
-        if position == self._position or (position - self._first) % PERIOD:
+        if self._model is None or position == self._position or (position - self._first) % PERIOD:
             return
         spent, time = accounts.spent, join.glimpse(0).time
         self._model = _measured(self._model, self._seen, spent, self._seconds(time))
@@ -127,7 +80,10 @@ class Spender:
         return 0.0 if self._time == NEVER else (time - self._time) / _SECOND
 
     def _divide(self, accounts: Accounts) -> None:
-        self.division = divide(self._query, self._model, self.budget, self._policy)
+        if self._model is None:
+            self.division = Division(0.0, 0.0, ((),))
+        else:
+            self.division = divide(self._model, self.budget, self._policy, self._unpaid)
         accounts.set_feeds(self.division.feeds)
 
 

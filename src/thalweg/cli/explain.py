@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from thalweg.cli.arguments import (
+    AllocationChoice,
+    AllocationOption,
+    BudgetOption,
     DebugOption,
     OptionalScriptArgument,
     ProductionChoice,
@@ -18,6 +21,7 @@ from thalweg.cli.arguments import (
     StaticOption,
     TimeOption,
     TimeUnitOption,
+    budget_of,
     named,
     static_relations,
     time_columns,
@@ -51,6 +55,8 @@ def explain(
     states: Annotated[StatesChoice, typer.Option(help="Which intermediate states the plan keeps.")] = StatesChoice.AUTO,
     query: Annotated[str | None, typer.Option(metavar="NAME", help="Only this query of the file.")] = None,
     production: ProductionOption = ProductionChoice.PUSH,
+    budget: BudgetOption = None,
+    allocation: AllocationOption = AllocationChoice.JAQPOT,
     buckets: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Also show what Spark would send to N buckets, and how.")
     ] = None,
@@ -99,9 +105,10 @@ def explain(
     schemas = {name: parse_schema(name, text) for name, text in described.items()}
     with failures(debug=debug) as report:
         from thalweg.cql import bind
-        from thalweg.driver.planning import plan_for
+        from thalweg.cql.group import Group
+        from thalweg.driver.planning import check_budget, plan_for
         from thalweg.explainer import basis_of, statistics_of
-        from thalweg.options import Feedback
+        from thalweg.options import Budget, Feedback, Options
         from thalweg.plan.explain import explain_json
         from thalweg.plan.explain_text import lay_out
         from thalweg.plan.partitioning import choose_partitioning
@@ -113,14 +120,28 @@ def explain(
         tables = {name: table for name, table in tables.items() if name not in schemas}
         bound = _wanted(bind(cql, catalog), query)
         statistics = [statistics_of(each, tables) for each in bound]
-        plans = [plan_for(each, known, plan, states.value) for each, known in zip(bound, statistics, strict=True)]
+        options = Options(states=states.value, budget=budget_of(budget), allocation=allocation.value)
+        limit = None if options.budget is None else Budget.of(options.budget)
+        if limit is not None:
+            for each in bound:
+                check_budget(Group.of(each))
+        kept = states.value if limit is None else "none"
+        plans = [plan_for(each, known, plan, kept) for each, known in zip(bound, statistics, strict=True)]
         spread = [None if buckets is None else choose_partitioning(each, buckets) for each in bound]
         carried = [None if buckets is None else carried_facts(divide(each)) for each in bound]
         feedback = Feedback.of(production.value)
         bases = [basis_of(each, tables) for each in bound]
         explained = [
             explain_json(
-                each, chosen, known, partitioning=partitioning, feedback=feedback, carried=travelling, basis=[basis]
+                each,
+                chosen,
+                known,
+                partitioning=partitioning,
+                feedback=feedback,
+                carried=travelling,
+                basis=[basis],
+                budget=limit,
+                allocation=options.allocation,
             )
             for each, chosen, known, partitioning, travelling, basis in zip(
                 bound, plans, statistics, spread, carried, bases, strict=True

@@ -122,8 +122,7 @@ class Accounts:
         return k.Accounts(table, np.ones(streams), np.zeros((streams + 1, 2)), tally)
 
     def set_feeds(self, feeds: Feeds) -> None:
-        """What each tuple pays for from now on. An account that is no longer unlimited has what a shortage is
-        spread over."""
+        """What each tuple pays for from now on; an account that was unlimited begins half full."""
         table = self._tables.table
         for stream, path in enumerate(feeds):
             for step, probes in enumerate(path):

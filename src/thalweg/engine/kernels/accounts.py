@@ -7,7 +7,7 @@ Design
 
     An account that runs dry would refuse all of a burst and nothing of what comes slowly. So it spreads what it has:
     a probe is allowed with the *chance* ``credit / spread``, at most 1, and this chance is what it is charged. Credit
-    falls towards 0 and never gets there.
+    falls towards 0. One probe of 1,024 is allowed beyond it: what never has a chance cannot be estimated.
 
     Chances become decisions by error diffusion: of every whole unit of chance, exactly one probe is allowed, at a
     random point. Where a unit ends within a probe, the next point is drawn so that the probe has its chance from both
@@ -34,6 +34,8 @@ ONE = 1 << CHANCE_BITS
 """A whole probe, and the chance of what is sure to be allowed."""
 UNLIMITED = -1
 """A feed of an account that allows everything."""
+LEAST = ONE >> 10
+"""The chance that a probe has in any case, if its account is fed at all: a burst may be as large as it likes."""
 
 # Columns of Accounts.table: what a tuple feeds; what is there; the most there can be; over how many probes a shortage
 # is spread; tuples that fed it; probes allowed; refused; refused without a chance; of the last step, results. Then of
@@ -122,8 +124,11 @@ def pay(accounts: Accounts, stream: int, step: int, depth: int) -> bool:
     _fold(accounts, depth + 1)
     chance = ONE
     if table[stream, step, P_FEED] != UNLIMITED:
-        chance = min(ONE, table[stream, step, P_CREDIT] // table[stream, step, P_SPREAD])
-        table[stream, step, P_CREDIT] -= chance
+        credit = table[stream, step, P_CREDIT]
+        chance = min(ONE, credit // table[stream, step, P_SPREAD])
+        table[stream, step, P_CREDIT] = credit - chance
+        if table[stream, step, P_FEED] > 0:
+            chance = max(chance, LEAST)
     if chance < ONE and not (chance > 0 and _is_drawn(table, tally, stream, step, chance)):
         table[stream, step, P_REFUSED] += 1
         table[stream, step, P_HOPELESS] += chance == 0
