@@ -125,7 +125,7 @@ def explain(
         if limit is not None:
             for each in bound:
                 check_budget(Group.of(each))
-        kept = states.value if limit is None else "none"
+        kept = options.states if limit is None else "none"
         plans = [plan_for(each, known, plan, kept) for each, known in zip(bound, statistics, strict=True)]
         spread = [None if buckets is None else choose_partitioning(each, buckets) for each in bound]
         carried = [None if buckets is None else carried_facts(divide(each)) for each in bound]

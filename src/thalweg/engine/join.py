@@ -12,6 +12,7 @@ part                                          purpose
 :class:`~thalweg.engine.completion.Completion` gives states what they lack
 :class:`~thalweg.engine.feedback.FeedbackMemory` what gates remember
 :class:`~thalweg.engine.memory_limit.MemoryLimit` makes cold keys absent
+:class:`~thalweg.engine.accounts.Accounts`    lets probes be paid for, under a budget
 ============================================= ==================================================================
 
 What is left for the engine itself: it carries states over when the plan changes, and makes room when the machine asks
