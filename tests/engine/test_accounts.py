@@ -251,7 +251,7 @@ def skewed_setting() -> Setting:
 def test_the_estimate_of_the_full_answer_is_right_on_average_and_its_error_is_what_it_says(
     feeds: tuple[float, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The error takes decisions as independent, while each unit of chance allows one probe: it may say too much."""
+    """By repetition: the same tuples, with other random points."""
     setting = skewed_setting()
     full = run_paid(setting, random.Random(0), {}, plans=5)[0].total()
     estimates, variances, found = [], [], []
@@ -268,7 +268,7 @@ def test_the_estimate_of_the_full_answer_is_right_on_average_and_its_error_is_wh
     assert np.mean(found) < 0.8 * full, "too little is refused to estimate anything"
     spread = float(np.std(estimates, ddof=1))
     assert abs(np.mean(estimates) - full) < 4 * spread / math.sqrt(len(estimates)), (np.mean(estimates), full, spread)
-    assert 0.75 * spread < math.sqrt(np.mean(variances)) < 2 * spread, (spread, np.mean(variances))
+    assert 0.8 * spread < math.sqrt(np.mean(variances)) < 1.4 * spread, (spread, np.mean(variances))
 
 
 # Programs ---------------------------------------------------------------------------------------

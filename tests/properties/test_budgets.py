@@ -62,7 +62,6 @@ def answer(case: Case, budget: Budget, changes: list[tuple[int, Budget]] | None 
     with pytest.MonkeyPatch.context() as patch, tight_memory(case), warnings.catch_warnings():
         warnings.simplefilter("ignore", thalweg.InputWarning)
         patch.setattr("thalweg.adapt.spending.PERIOD", 4)  # divide anew all the time
-        patch.setattr("thalweg.engine.join_bucket._STRETCH", 4)
         return run(
             case.cql(),
             case.tables(),
@@ -158,7 +157,6 @@ CREATE QUERY long AS SELECT a.n AS a, b.n AS b, c.n AS c FROM a, b, c
 def test_readers_of_one_join_share_its_budget(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also while they come and go: what was spent before is not forgotten."""
     monkeypatch.setattr("thalweg.adapt.spending.PERIOD", 16)
-    monkeypatch.setattr("thalweg.engine.join_bucket._STRETCH", 16)
     from thalweg.replayer.api import run_all
 
     rng = random.Random(seed)

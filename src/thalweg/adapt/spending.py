@@ -22,11 +22,16 @@ from thalweg.plan.allocation import AllocationModel, Division, HalfWayJoin, divi
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.statistics import Statistics
 
-PERIOD = 1 << 14
-"""Tuples between two looks; a bucket rests whenever so many have come (:mod:`thalweg.engine.join_bucket`)."""
+PERIOD = 1 << 12
+"""Tuples between two looks: enough to count by, few enough to follow a change within seconds on a slow stream. A look
+takes less time than a hundredth of them."""
 TRUSTED = 64
 """Probes that what was known before counts for, beside those that were counted."""
 _SECOND = 1_000_000
+
+
+NOTHING_TO_DIVIDE = Division(0.0, 0.0, ())
+"""Of what makes no probes."""
 
 
 class Spender:
@@ -39,13 +44,16 @@ class Spender:
 
     """
 
-    division: Division
-    _model: AllocationModel | None
-    """None: a single stream makes no probes."""
-
     def __init__(self, query: Query, budget: Budget, policy: AllocationPolicy) -> None:
         self._query, self._graph = query, JoinGraph.of(query)
         self.budget, self._policy = budget, policy
+        self._model: AllocationModel | None = None  # nothing has begun, or a single stream that makes no probes
+        self.division = NOTHING_TO_DIVIDE
+
+    @property
+    def period(self) -> int:
+        """After how many tuples the bucket has to be at rest, so that a look can be taken."""
+        return PERIOD
 
     def begin(self, query: Query, join: Bucket, accounts: Accounts, statistics: Statistics) -> None:
         """A bucket begins, or one with other readers and new accounts."""
@@ -81,7 +89,7 @@ class Spender:
 
     def _divide(self, accounts: Accounts) -> None:
         if self._model is None:
-            self.division = Division(0.0, 0.0, ((),))
+            self.division = NOTHING_TO_DIVIDE
         else:
             self.division = divide(self._model, self.budget, self._policy, self._unpaid)
         accounts.set_feeds(self.division.feeds)

@@ -225,6 +225,7 @@ class BucketDriver:
             if is_chosen:
                 self.plan = plan = choose_plan(self._graph, statistics, states)
             join.transition(plan, rank(self._graph, statistics))
+        self._begin_spending(statistics, anew=True)
         if self.production is not None:
             self.production.begin_with(join.gated)
         if is_chosen:
@@ -243,7 +244,7 @@ class BucketDriver:
         if join is None or (self.production is None and self.spender is None):
             yield from self.bucket.advance(limit)
         else:
-            yield from join.advance(limit, self._rest)
+            yield from join.advance(limit, self._rest, None if self.spender is None else self.spender.period)
             self._rest()
 
     def _rest(self) -> None:

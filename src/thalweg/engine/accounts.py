@@ -119,7 +119,8 @@ class Accounts:
         table[:, :, k.P_POINT] = np.random.default_rng(_SEED).integers(0, k.ONE, table.shape[:2])
         tally = np.zeros(k.TALLIES, np.int64)
         tally[k.A_SEED] = _SEED
-        return k.Accounts(table, np.ones(streams), np.zeros((streams + 1, 2)), tally)
+        latest = np.full(table.shape[:2], k.NOBODY)
+        return k.Accounts(table, latest, np.ones(streams), np.zeros((streams + 1, 2)), tally)
 
     def set_feeds(self, feeds: Feeds) -> None:
         """What each tuple pays for from now on; an account that was unlimited begins half full."""

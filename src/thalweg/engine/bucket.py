@@ -84,8 +84,13 @@ class Bucket(AnyBucket, Protocol):
         ``batches`` are those of each stream. No row before ``watermark`` follows.
         """
 
-    def advance(self, limit: int | None = None, between: Callable[[], None] | None = None) -> Iterator[Emitted]:
-        """As of every bucket; ``between`` is called from time to time on the way, and may change the plan."""
+    def advance(
+        self, limit: int | None = None, between: Callable[[], None] | None = None, every: int | None = None
+    ) -> Iterator[Emitted]:
+        """As of every bucket; ``between`` is called from time to time on the way, and may change the plan.
+
+        ``every``: whenever the number of tuples since the engine began is a multiple of this.
+        """
 
     def transition(self, plan: AnyPlan, rank: Rank | None = None) -> None:
         """As of every bucket; ``rank`` is the order of probes where the plan leaves it open."""

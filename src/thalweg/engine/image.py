@@ -50,7 +50,8 @@ class ImageTag:
 
     def __init__(self, query: Query, policies: Policies = DEFAULT_POLICIES) -> None:
         self._query = query
-        self._policies = (policies.migration, policies.production)  # the others change nothing that lasts
+        is_budgeted = policies.budget is not None
+        self._policies = (policies.migration, policies.production, is_budgeted)  # the others change nothing that lasts
         self.name: str | None = None
 
     @cached_property

@@ -163,8 +163,11 @@ class JoinBucket:
             words.append(np.concatenate([np.zeros((0, encoder.layout.offered), np.int64), *encoded]))
         self._engine.load(words, watermark)
 
-    def advance(self, limit: int | None = None, between: Callable[[], None] | None = None) -> Iterator[Emitted]:
-        blocks = self._engine.advance(limit) if between is None else self._advance_in_stretches(limit, between)
+    def advance(
+        self, limit: int | None = None, between: Callable[[], None] | None = None, every: int | None = None
+    ) -> Iterator[Emitted]:
+        stretch = _STRETCH if every is None else every
+        blocks = self._engine.advance(limit) if between is None else self._in_stretches(limit, between, stretch)
         if not self._in_order:
             copies = [block.copy() for block in blocks]
             blocks = iter([in_time_order(np.concatenate(copies))] if copies else [])
@@ -172,11 +175,11 @@ class JoinBucket:
             for place, part in self._routing.route(self._verdict.keep(self._payloads, block)):
                 yield from self._ends[place].add(part)
 
-    def _advance_in_stretches(self, limit: int | None, between: Callable[[], None]) -> Iterator[Int64s]:
+    def _in_stretches(self, limit: int | None, between: Callable[[], None], stretch: int) -> Iterator[Int64s]:
         left = sys.maxsize if limit is None else limit
         while True:
             before = self._engine.work.tuples
-            most = min(left, _STRETCH - before % _STRETCH)  # wherever batches are cut
+            most = min(left, stretch - before % stretch)  # wherever batches are cut
             yield from self._engine.advance(most)
             if self._engine.work.tuples - before < most or most == left:
                 return

@@ -15,9 +15,10 @@ Design
     allowed with exactly its chance.
 
     That makes estimates possible. A result counts for ``1 / (product of the chances on its path)`` results of the full
-    answer (Horvitz and Thompson). The sums are folded from the deepest probe up, together with their variance: of a
-    probe with chance q below which the estimate is Y with variance V, they are ``Y / q`` and
-    ``(1 - q) (Y / q)^2 + V / q``. Decisions are taken as independent in it.
+    answer (Horvitz and Thompson). The sums are folded from the deepest probe up, together with their variance. Of a
+    probe with chance q below which the estimate is Y with variance V, they are ``X = Y / q`` and
+    ``(1 - q) (X - X')^2 / 2 + V / q``, where X' is that of the probe before it from the same account. Differences of
+    neighbours say what one probe for every unit of chance leaves open (Wolter, successive differences).
 
 Invariant
     An account that is fed nothing and has no credit allows nothing. An account without a limit allows everything.
@@ -44,17 +45,19 @@ LEAST = ONE >> 10
 ACCOUNT_FIELDS = 11
 SPENT = -1
 # Accounts.tally: the state of the random numbers, the probes that the present tuple has paid for and that are not
-# folded yet.
-A_SEED, A_OPEN = range(2)
-TALLIES = 2
+# folded yet, its stream.
+A_SEED, A_OPEN, A_STREAM = range(3)
+TALLIES = 3
 # Accounts.sums: a row for the whole, and one for what is below each probe that is open. Their columns.
 Y, V = range(2)
+NOBODY = -1.0
 
 
 class Accounts(NamedTuple):
     """What probes are paid from."""
 
     table: Int64s  # [stream, step, field]
+    latest: Float64s  # [stream, step] the estimate of the probe that was folded last; NOBODY: there was none
     chances: Float64s  # [open probe]
     sums: Float64s  # [1 + open probe, (estimate, variance)]
     tally: Int64s
@@ -71,14 +74,20 @@ def _drawn(tally: Int64s) -> int:
 @inlined
 def _fold(accounts: Accounts, level: int) -> None:
     """Close the probes from ``level`` on: nothing more comes of them."""
-    sums, tally = accounts.sums, accounts.tally
+    sums, latest, tally = accounts.sums, accounts.latest, accounts.tally
+    stream = tally[A_STREAM]
     while tally[A_OPEN] > level:
         tally[A_OPEN] -= 1
-        below = tally[A_OPEN] + 1
-        chance = accounts.chances[below - 1]
-        estimate = sums[below, Y] / chance
-        sums[below - 1, Y] += estimate
-        sums[below - 1, V] += (1 - chance) * estimate * estimate + sums[below, V] / chance
+        step = tally[A_OPEN]
+        chance = accounts.chances[step]
+        estimate = sums[step + 1, Y] / chance
+        sums[step, Y] += estimate
+        sums[step, V] += sums[step + 1, V] / chance
+        if chance < 1.0:
+            before = latest[stream, step]
+            squared = estimate * estimate if before == NOBODY else (estimate - before) ** 2 / 2
+            sums[step, V] += (1.0 - chance) * squared
+            latest[stream, step] = estimate
 
 
 @jit
@@ -91,6 +100,7 @@ def fold_all(accounts: Accounts) -> None:
 def feed(accounts: Accounts, stream: int) -> None:
     """A tuple of this stream has arrived."""
     _fold(accounts, 0)
+    accounts.tally[A_STREAM] = stream
     table = accounts.table
     for step in range(table.shape[1]):
         table[stream, step, P_FED] += 1
