@@ -92,8 +92,8 @@ def test_the_estimated_share_is_near_the_true_one() -> None:
 
 
 def test_jaqpot_finds_more_than_an_even_division() -> None:
-    """Under the same budget; JAQPOT's point."""
-    tables = turning_star(seconds=5.0)
+    """Under the same budget (JAQPOT 5)."""
+    tables = steady_star(seconds=10.0)
     found = {
         policy: run(STAR, tables, options=FIXED | {"budget": "20%", "allocation": policy}).table.num_rows
         for policy in ("jaqpot", "equal_hj")

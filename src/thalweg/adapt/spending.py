@@ -25,8 +25,9 @@ from thalweg.plan.statistics import Statistics
 PERIOD = 1 << 12
 """Tuples between two looks: enough to count by, few enough to follow a change within seconds on a slow stream. A look
 takes less time than a hundredth of them."""
-TRUSTED = 64
-"""Probes that what was known before counts for, beside those that were counted."""
+TRUSTED = 16
+"""Probes that what was known before counts for, beside those that were counted: few, since a path that is only explored
+makes few."""
 _SECOND = 1_000_000
 
 
