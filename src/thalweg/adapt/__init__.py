@@ -16,7 +16,9 @@ Read in this order:
 - :mod:`~thalweg.adapt.promise`: what a tuple would cost if joins asked for parts that somebody needs.
 - :mod:`~thalweg.adapt.production`: when feedback pays, with ``production="auto"``.
 - :mod:`~thalweg.adapt.chains`: when slices of windows are split or merged.
+- :mod:`~thalweg.adapt.spending`: how a budget is divided over probes, by what they were counted to lead to.
 - :mod:`~thalweg.adapt.history`: the plans that a bucket has run under.
 
 No decision ever changes an answer: a change of plan, of gates or of slices is a change of caches.
+A budget is the user's decision; what is decided here is which results it leaves out.
 """
