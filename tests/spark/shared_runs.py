@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -54,7 +55,9 @@ class SharedFiles:
             parts.append(self.tables[name].filter(pa.array(micros // self._width == number)))
             target = self.root / "in" / name
             write_stream(target / ".new", parts[-1:])
-            (target / ".new" / "0000.parquet").replace(target / f"{number:04}.parquet")
+            new = target / ".new" / "0000.parquet"
+            os.utime(new, (1e9 + number, 1e9 + number))  # Spark takes files in the order of their times
+            new.replace(target / f"{number:04}.parquet")
 
     def app(self, spark: SparkSession, files_per_trigger: int = 1000) -> App:
         """An app that knows the streams."""
