@@ -291,6 +291,23 @@ def test_transitions_that_cannot_happen() -> None:
     assert run(TEXT, STREAMS, transitions=[(5, "b a")]).summary.results == 3
 
 
+def test_budgets_that_no_run_can_have() -> None:
+    pair = "a change of budget is a position and a budget, as in (1000, '60%'), not"
+    fails(OptionError, f"{pair} (1,)", budgets=[(1,)])
+    fails(OptionError, f"{pair} '5%'", budgets=["5%"])
+    where = "the budget is to change to 10 at position 6. Positions count the 5 tuples of the input from 0."
+    fails(OptionError, where, budgets=[(6, 10)])
+    unlike = "option budget is a number of probes per second of event time, at least 0, or a text such as '60%'"
+    fails(OptionError, f"{unlike} of what is needed, or None, not 'all'", budgets=[(1, "all")])
+    counting = "SELECT COUNT(*) AS n FROM a [RANGE 5 SECONDS]"
+    wrong = "option budget leaves results of joins out, and query 'query1' is an aggregation, which would be wrong"
+    with pytest.raises(OptionError, match=wrong):
+        run(counting, STREAMS, options={"budget": "50%"})
+    without = "SELECT k FROM a [RANGE 5 SECONDS] EXCEPT SELECT k FROM b [RANGE 5 SECONDS]"
+    with pytest.raises(OptionError, match="is a set difference, which would be wrong without them"):
+        run(without, STREAMS, budgets=[(1, 10)])
+
+
 def test_options_that_do_not_exist_or_fit() -> None:
     fails(OptionError, "unknown option 'plann'. Did you mean 'plan'?", options={"plann": "a b"})
     fails(OptionError, "option states is one of auto, all, none, not 'some'", options={"states": "some"})
@@ -306,6 +323,18 @@ def test_options_that_do_not_exist_or_fit() -> None:
     fails(OptionError, "options are thalweg.Options(...) or a mapping of their names, not 'jit'", options="jit")
     alone = "option memory_limit makes keys absent, which goes with migration jisc, not moving_state"
     fails(OptionError, alone, options={"memory_limit": "64 MB", "migration": "moving_state"})
+    unlike = "option budget is a number of probes per second of event time, at least 0, or a text such as '60%'"
+    for value in (-1, "60", "many", 1.5, True):
+        fails(OptionError, f"{unlike} of what is needed, or None, not {value!r}", options={"budget": value})
+    eddy = "option budget goes with migration jisc or moving_state, not cacq"
+    fails(OptionError, eddy, options={"budget": 5, "migration": "cacq"})
+    kept = "what a refused probe would have stored would be missing in a state"
+    all_states = {"budget": 5, "states": "all"}
+    fails(OptionError, f"option budget goes with states auto or none, not all: {kept}", options=all_states)
+    known = "jaqpot, grepp, best_hj, equal_hj, global_hjpr, ebest_hj, sbest_hj, random_shedding, harvest"
+    fails(OptionError, f"option allocation is one of {known}, not 'fair'", options={"allocation": "fair"})
+    study = "option allocation: harvest looks at parts of windows, which the engine does not do. Use jaqpot."
+    fails(OptionError, study, options={"allocation": "harvest"})
     fails(OptionError, "option batch_size is a number of tuples, at least 1, not 0", options={"batch_size": 0})
     fails(
         OptionError,

@@ -12,10 +12,10 @@ import pyarrow as pa
 from thalweg import cql as language
 from thalweg.cql.group import Group, grouped
 from thalweg.cql.query import Query
-from thalweg.driver.planning import plan_for
+from thalweg.driver.planning import check_budget, plan_for
 from thalweg.engine.sampling import SAMPLE_ROWS
 from thalweg.event_times import DEFAULT_TIME, Times, TimeUnits
-from thalweg.options import Options
+from thalweg.options import Budget, Options
 from thalweg.plan.explain import explain_json
 from thalweg.plan.explain_group import NO_OTHER, explain_group, why_apart
 from thalweg.plan.explain_group_text import lay_out_any, lay_out_overview
@@ -114,13 +114,23 @@ def explain_any(
     """The facts of a group; of one with a single query, those of that query, with what Spark carries for it."""
     whole = group.whole
     statistics = statistics_of(whole, tables)
-    plan = plan_for(whole, statistics, options.plan, options.states)
+    budget = None if options.budget is None else Budget.of(options.budget)
+    if budget is not None:
+        check_budget(group)
+    plan = plan_for(whole, statistics, options.plan, options.states if budget is None else "none")
     basis = [basis_of(whole, tables)]
     if len(group.readers) > 1:
         return explain_group(group, plan, statistics, options.sharing, feedback=options.feedback, basis=basis)
-    partitioning = None if options.buckets is None else choose_partitioning(whole, options.buckets)
     return explain_json(
-        whole, plan, statistics, partitioning=partitioning, feedback=options.feedback, carried=carried, basis=basis
+        whole,
+        plan,
+        statistics,
+        partitioning=None if options.buckets is None else choose_partitioning(whole, options.buckets),
+        feedback=options.feedback,
+        budget=budget,
+        allocation=options.allocation,
+        carried=carried,
+        basis=basis,
     )
 
 

@@ -23,6 +23,24 @@ Migration = Literal[
 ]
 Production = Literal["push", "jit", "auto"]
 Sharing = Literal["auto", "memory", "cpu", "none", "pull_up", "push_down"]
+AllocationPolicy = Literal[
+    "jaqpot",
+    "grepp",
+    "best_hj",
+    "equal_hj",
+    "global_hjpr",
+    "ebest_hj",
+    "sbest_hj",
+    "random_shedding",
+    "harvest",
+]
+_WITHOUT_A_KERNEL = {
+    "random_shedding": "keeps tuples out of windows",
+    "harvest": "looks at parts of windows",
+}
+"""Ways to divide a budget that are for study: no engine can run by them, and why."""
+_MIGRATIONS_UNDER_A_BUDGET = ("jisc", "moving_state")
+"""An eddy gives tuples no path that could be paid for, and side by side one plan finds what the other refused."""
 _WITHOUT_FEEDBACK = ("stairs", "stairs_jisc")
 """Their tuples reach states by any way, so that no place in a program can tell what is missing where."""
 _MOST_BUCKETS = 4096
@@ -30,6 +48,7 @@ _MOST_BITS = 1 << 30
 _MOST_BYTES = (1 << 63) - 1
 _LONGEST_TEXT = 60
 _UNITS = {"": 1, "B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
+_PERCENTAGE = re.compile(r"(\d+(?:\.\d+)?)\s*%")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMG]?B|)", re.IGNORECASE)
 
 
@@ -150,6 +169,41 @@ class Feedback:
 
 
 @dataclass(frozen=True, slots=True)
+class Budget:
+    """The probes that a join may make, per second of event time.
+
+    Attributes:
+        probes: so many. None: the share counts.
+        share: so much of what would be needed, as far as that was measured. Infinite: there is no limit.
+
+    >>> Budget.of("60%").per_second(needed=1000)
+    600.0
+
+    """
+
+    probes: int | None = None
+    share: float = float("inf")
+
+    @staticmethod
+    def of(value: object) -> Budget:
+        """What was given for ``budget``; None: no limit."""
+        if value is None:
+            return Budget()
+        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_BYTES:
+            return Budget(probes=value)
+        if isinstance(value, str) and (match := _PERCENTAGE.fullmatch(value.strip())):
+            return Budget(share=float(match[1]) / 100)
+        raise OptionError(
+            "option budget is a number of probes per second of event time, at least 0, or a text such as '60%' "
+            f"of what is needed, or None, not {_shown(value)}"
+        )
+
+    def per_second(self, needed: float) -> float:
+        """The probes per second, if so many are needed."""
+        return self.share * needed if self.probes is None else float(self.probes)
+
+
+@dataclass(frozen=True, slots=True)
 class Options:
     """Settings of a run; every one has a default that needs no thought.
 
@@ -190,6 +244,11 @@ class Options:
             ``"cpu"``: the slices that cost a probe least. ``"none"``: a plan of its own for each query. For comparison,
             ``"pull_up"``: one slice, and selections decide at the end; ``"push_down"``: a join for each part of the
             streams that the same selections take. The answers are the same.
+        budget: how many probes of windows the join may make, per second of event time; or ``"60%"``: of what it would
+            need. 0 refuses all. Results are left out, never added, and the summary says how many are estimated to be
+            missing. A plan under a budget keeps no states. In process alone. None: nothing is refused.
+        allocation: who divides the budget over streams and steps (:mod:`thalweg.plan.allocation`). ``"jaqpot"``: for
+            the most results.
 
     >>> Options(states="all").states
     'all'
@@ -208,6 +267,8 @@ class Options:
     adaptive: bool | Adaptivity = True
     production: Production | Feedback = "push"
     sharing: Sharing = "auto"
+    budget: int | str | None = None
+    allocation: AllocationPolicy = "jaqpot"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "adaptive", Adaptivity.of(self.adaptive))
@@ -220,6 +281,14 @@ class Options:
         _one_of("states", self.states, ("auto", "all", "none"))
         _one_of("migration", self.migration, get_args(Migration))
         _one_of("sharing", self.sharing, get_args(Sharing))
+        _one_of("allocation", self.allocation, get_args(AllocationPolicy))
+        if self.allocation in _WITHOUT_A_KERNEL:
+            raise OptionError(
+                f"option allocation: {self.allocation} {_WITHOUT_A_KERNEL[self.allocation]}, which the engine does "
+                "not do. Use jaqpot."
+            )
+        if self.budget is not None:
+            self._check_budget()
         _one_of("late_rows", self.late_rows, ("count", "table"))
         if self.sharing == "push_down" and (
             self.memory_bytes is not None or self.migration not in ("jisc", "moving_state")
@@ -237,6 +306,18 @@ class Options:
             raise OptionError(f"option batch_size is a number of tuples, at least 1, not {self.batch_size!r}")
         if self.buckets is not None and (not isinstance(self.buckets, int) or not 1 <= self.buckets <= _MOST_BUCKETS):
             raise OptionError(f"option buckets is a number from 1 to {_MOST_BUCKETS}, not {self.buckets!r}")
+
+    def _check_budget(self) -> None:
+        Budget.of(self.budget)
+        if self.migration not in _MIGRATIONS_UNDER_A_BUDGET:
+            raise OptionError(
+                f"option budget goes with migration {' or '.join(_MIGRATIONS_UNDER_A_BUDGET)}, not {self.migration}"
+            )
+        if self.states == "all":
+            raise OptionError(
+                "option budget goes with states auto or none, not all: what a refused probe would have stored "
+                "would be missing in a state"
+            )
 
     @property
     def memory_bytes(self) -> int | None:

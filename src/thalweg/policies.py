@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from thalweg.options import Adaptivity, Feedback, Migration, Options, Production, Sharing, States
+from thalweg.errors import OptionError
+from thalweg.options import (
+    Adaptivity,
+    AllocationPolicy,
+    Budget,
+    Feedback,
+    Migration,
+    Options,
+    Production,
+    Sharing,
+    States,
+)
 
 _EDDIES = ("cacq", "stairs", "stairs_jisc")
 
 
 @dataclass(frozen=True, slots=True)
 class Policies:
-    """One value that travels from the options to whoever runs a bucket. The answer does not depend on it.
+    """One value that travels from the options to whoever runs a bucket. The answer depends on the budget alone.
 
     Attributes:
         migration: how the plan is changed.
@@ -21,6 +32,8 @@ class Policies:
         adaptive: by which settings the plan adapts; None: it does not.
         sharing: how the readers of a join share its windows.
         nested_loops: joins compare with everything in a window although keys could look partners up. For experiments.
+        budget: the probes that it may make; None: nobody counts them, and nobody can begin to.
+        allocation: who divides the budget.
 
     >>> Policies(production="jit").feedback
     Feedback(when='always', lattice=1, filter_bits=None)
@@ -34,6 +47,8 @@ class Policies:
     adaptive: Adaptivity | None = None
     sharing: Sharing = "auto"
     nested_loops: bool = False
+    budget: Budget | None = None
+    allocation: AllocationPolicy = "jaqpot"
 
     @staticmethod
     def of(options: Options, *, written: bool, lasting: bool) -> Policies:
@@ -45,13 +60,19 @@ class Policies:
             options.migration,
             options.production,
             options.memory_bytes,
-            options.states,
+            options.states if options.budget is None else "none",
             _adaptivity(options, written=written, lasting=lasting),
             options.sharing,
+            budget=None if options.budget is None else Budget.of(options.budget),
+            allocation=options.allocation,
         )
 
     def shared_by(self, buckets: int) -> Policies:
         """Those of one of so many buckets, which share the memory."""
+        if self.budget is not None:
+            raise OptionError(
+                "option budget is for one bucket, in process (thalweg.replay). On Spark there is none yet."
+            )
         limit = self.memory_limit
         return self if limit is None else replace(self, memory_limit=limit // buckets)
 

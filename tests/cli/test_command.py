@@ -33,7 +33,7 @@ def test_the_package_runs_as_a_module() -> None:
 def test_help_teaches_each_command(thalweg: Invoke) -> None:
     overview = thalweg("--help")
     assert overview.exit_code == 0
-    for command in ("replay", "explain", "bench", "demo"):
+    for command in ("replay", "explain", "bench", "demo", "register", "deregister", "queries"):
         assert command in overview.stdout
         result = thalweg(command, "--help")
         assert result.exit_code == 0

@@ -80,6 +80,18 @@ def test_the_policy_of_production(thalweg: Invoke, shop: Path) -> None:
     assert "  B⋈C waits for A with its k: a new B or C stops at once\n" in result.stdout
 
 
+def test_how_a_budget_is_divided(thalweg: Invoke) -> None:
+    assert "budget" not in thalweg("explain", "-", *SCHEMAS, input=TWO).stdout
+    result = thalweg("explain", "-", *SCHEMAS, "--budget", "50%", input=TWO)
+    assert result.exit_code == 0, result.output
+    assert "probes/s, divided by jaqpot: about " in result.stdout
+    assert "enough: about " in thalweg("explain", "-", *SCHEMAS, "--budget", "100%", input=TWO).stdout
+    nothing = thalweg("explain", "-", *SCHEMAS, "--budget", "0", "--json", input=TWO)
+    budgets = [query["budget"] for query in json.loads(nothing.stdout)]
+    assert [budget["share"] for budget in budgets] == [0] * len(budgets)
+    assert all(step["allowed"] == 0 for budget in budgets for path in budget["programs"].values() for step in path)
+
+
 def test_several_queries(thalweg: Invoke) -> None:
     every = thalweg("explain", "-", *SCHEMAS, "--json", input=TWO)
     assert [each["query"] for each in document(every)] == ["ab", "bc"]

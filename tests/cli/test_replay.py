@@ -132,6 +132,17 @@ class TestSummary:
         assert ["resumptions", "0"] in rows
         assert ["probes", "not", "made,", "at", "least", "2"] in rows  # those of the later tuples
 
+    def test_says_what_a_budget_has_left_out(self, thalweg: Invoke, shop: Path, sources: list[str]) -> None:
+        result = thalweg("replay", shop / "abc.cql", *sources, "--budget", "0")
+        assert result.exit_code == 0, result.output
+        assert "0 results" in result.stdout
+        assert "How much of the answer is missing cannot be said" in result.stdout
+        rows = [line.split() for line in result.stdout.splitlines()]
+        assert any(row[:2] == ["A", "1"] and row[3] == "0" and row[2] == row[4] != "0" for row in rows if len(row) == 5)
+        result = thalweg("replay", shop / "abc.cql", *sources, "--budget", "100%", "--allocation", "equal_hj")
+        assert "The budget has refused nothing: the answer is complete." in result.stdout
+        assert "2 results" in result.stdout
+
     def test_counts_late_rows_and_writes_them(self, thalweg: Invoke, shop: Path, sources: list[str]) -> None:
         for name in "abc":
             with (shop / f"{name}.csv").open("a") as file:

@@ -49,6 +49,11 @@ def results(thalweg: Invoke, directory: Path) -> dict[str, list[dict[str, Any]]]
     }
 
 
+def told(stderr: str) -> str:
+    """An error of the command line, without its frame and line breaks."""
+    return " ".join(stderr.replace("│", " ").split())
+
+
 @pytest.mark.usefixtures("_spark")
 def test_all_queries_run_and_go_on_when_they_are_started_again(
     thalweg: Invoke, shop: Path, script: Path, sources: list[str]
@@ -79,7 +84,7 @@ def test_all_queries_run_and_go_on_when_they_are_started_again(
     assert f"query 'short' is registered in {shop}/out with another text. Deregister it first" in other.stderr
     one = thalweg(*command, "--query", "short")
     assert one.exit_code == 2
-    assert "has queries that share runs" in one.stderr
+    assert "has queries that share runs" in told(one.stderr)
 
 
 @pytest.mark.parametrize(
@@ -98,16 +103,15 @@ def test_options_that_have_no_meaning_for_several(
 ) -> None:
     result = thalweg("run", script, *sources, *options)
     assert result.exit_code == 2
-    shown = " ".join(result.stderr.replace("│", " ").split())
-    assert said in shown
-    assert "--query NAME" in shown
+    assert said in told(result.stderr)
+    assert "--query NAME" in told(result.stderr)
 
 
 def test_a_directory_with_results_of_one_query(thalweg: Invoke, shop: Path, script: Path, sources: list[str]) -> None:
     (shop / "out" / "_checkpoint").mkdir(parents=True)
     result = thalweg("run", script, *sources, "--sink", shop / "out")
     assert result.exit_code == 2
-    assert "has the results of one query already" in " ".join(result.stderr.replace("│", " ").split())
+    assert "has the results of one query already" in told(result.stderr)
 
 
 def test_the_picture_has_a_line_for_each_run_and_query() -> None:

@@ -37,7 +37,7 @@ from thalweg.engine.payload import Payload, TablePayload
 from thalweg.engine.readers import Emitted
 from thalweg.engine.snapshot import Restoration, Snapshot
 from thalweg.errors import ThalwegError
-from thalweg.options import Feedback, Production
+from thalweg.options import Budget, Feedback, Production
 from thalweg.plan.tree import Plan, TreePlan, parse_plan
 from thalweg.policies import Policies
 
@@ -212,6 +212,47 @@ def test_what_is_suspended_is_handed_over_too(
     query = bound(name)
     handed_over = run(opened(query, 0, production), query, feed(query), through(tmp_path, query, production))
     assert contents(handed_over) == contents(run(opened(query, 0, production), query, feed(query)))
+
+
+@pytest.mark.parametrize("name", ["istream", "composite", "partitions"])
+def test_accounts_are_handed_over_too(name: str, tmp_path: Path) -> None:
+    """Who takes a bucket over refuses the same probes, and has the same estimate of what is missing."""
+    query = bound(name)
+    n = len(query.streams)
+
+    def budgeted() -> JoinBucket:
+        bucket = open_bucket(Group.of(query), plans(query)[0], policies=Policies(states="none", budget=Budget.of(1)))
+        assert isinstance(bucket, JoinBucket)
+        return bucket
+
+    def between(bucket: AnyBucket, batch: int) -> AnyBucket:
+        write_image(tmp_path, bucket, str(batch))
+        taker = budgeted()
+        assert read_image(tmp_path, taker, str(batch))
+        mark_dirty(tmp_path)
+        return taker
+
+    seen = []
+    for handing_over in (lambda bucket, _: bucket, between):
+        bucket: AnyBucket = budgeted()
+        assert isinstance(bucket, JoinBucket)
+        assert bucket.accounts is not None
+        bucket.accounts.set_feeds([[0.4, 0.2][: n - 1]] * n)
+        held: list[AnyBucket] = [bucket]
+
+        def kept(bucket: AnyBucket, batch: int, handing_over: Between = handing_over, held: Any = held) -> AnyBucket:
+            held.append(handing_over(bucket, batch))
+            return held[-1]
+
+        answer = contents(run(bucket, query, feed(query), kept))
+        last = held[-1]
+        assert isinstance(last, JoinBucket)
+        assert last.accounts is not None
+        spent = last.accounts.spent
+        assert spent.refused.any()
+        seen.append((answer, spent.allowed.tolist(), spent.refused.tolist(), spent.full, spent.variance))
+    assert seen[0] == seen[1]
+    assert contents(run(opened(query), query, feed(query))) != seen[0][0]
 
 
 def test_states_become_complete_however_often_they_are_handed_over(tmp_path: Path) -> None:

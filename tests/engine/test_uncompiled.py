@@ -9,16 +9,17 @@ from pathlib import Path
 
 SCRIPT = """
 import random, numba
+from tests.engine.test_accounts import check_any_budget
 from tests.engine.test_join import MIGRATIONS, naive, random_production, random_setting, run
 from tests.engine.uncompiled import watch
 from thalweg.engine.kernels import (
-    arrival, demands, eddy, feedback, filters, gaps, machine, probing, results, scanning, states, storing, straight,
-    windows,
+    accounts, arrival, demands, eddy, feedback, filters, gaps, machine, probing, results, scanning, states, storing,
+    straight, windows,
 )
 
 assert not hasattr(machine.run, "py_func"), "compiled"
 watch(arrival, demands, eddy, feedback, filters, gaps, machine, probing, results, scanning, states, storing, straight)
-watch(windows)
+watch(accounts, windows)
 for seed in range(60):
     rng = random.Random(seed)
     setting = random_setting(rng)
@@ -27,6 +28,9 @@ for seed in range(60):
     answer, _ = run(setting, rng, migration, limit, random_production(rng))
     assert answer == naive(setting), seed
 print("60 plans ran uncompiled")
+for seed in range(40):
+    check_any_budget(seed)
+print("40 budgets held uncompiled")
 """
 
 
@@ -41,3 +45,4 @@ def test_the_join_kernels_are_plain_python_too() -> None:
     )
     assert finished.returncode == 0, finished.stderr
     assert "60 plans ran uncompiled" in finished.stdout
+    assert "40 budgets held uncompiled" in finished.stdout

@@ -12,10 +12,10 @@ from thalweg.engine.readers import Routing
 from thalweg.errors import ThalwegError
 from thalweg.experiments import EXPERIMENTS, slices
 from thalweg.experiments.experiment import Document, Row
-from thalweg.experiments.slices import chains, coming, formulas, many, strategies
+from thalweg.experiments.slices import chains, coming, formulas, many, on_spark, strategies
 from thalweg.experiments.slices.driving import STRATEGIES, Course, Ride, counted_work
 from thalweg.experiments.slices.many import many_queries
-from thalweg.experiments.slices.sizes import SIZES, Chains, Formulas, Many, Setting, Sizes, Strategies
+from thalweg.experiments.slices.sizes import SIZES, Chains, Formulas, Many, OnSpark, Setting, Sizes, Strategies
 from thalweg.experiments.slices.workloads import (
     Asked,
     Queries,
@@ -32,6 +32,7 @@ SMALL = Sizes(
     Strategies((Setting("uniform", 0.5, 0.4), Setting("mostly-small", 0.2, 0.1)), (5, 20), 36, 1),
     Chains((12,), (10,), 32, 1),
     Many((2, 3), (1, 4, 30), (1, 3), 200, 2, 2, 2, 200, 2),
+    OnSpark((1, 3), 500.0, 500, 2, 1_000, 4, 2, 1),
 )
 
 
@@ -67,6 +68,7 @@ def test_rows_of_a_part_have_the_same_columns(document: Document) -> None:
         many.PLANS,
         coming.PART,
         coming.UNNOTICED,
+        on_spark.PART,
     ]
 
 

@@ -330,6 +330,7 @@ def test_json_holds_the_same_and_is_json(states: str) -> None:
         "states",
         "programs",
         "production",
+        "budget",
         "cost",
         "why",
         "buckets",

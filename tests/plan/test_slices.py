@@ -12,7 +12,7 @@ from thalweg.cql import Source, bind
 from thalweg.cql.group import Group, grouped
 from thalweg.options import Sharing
 from thalweg.plan.cost import DEFAULT_COSTS, Costs
-from thalweg.plan.slices import Span, cheapest_chain, longest, share, signatures
+from thalweg.plan.slices import FOUND, Span, cheapest_chain, longest, share, signatures
 
 SECOND = 1_000_000
 SCHEMA = pa.schema([("ts", pa.timestamp("us")), ("k", pa.int64()), ("v", pa.int64())])
@@ -119,7 +119,7 @@ class TestChains:
             spans[-1] = None
         weights = [rng.random() ** 3 for _ in spans]
         shares = [weight / sum(weights) for weight in weights]
-        costs = Costs(probe_again=rng.choice([1, 5, 20]), candidate=rng.choice([1, 10, 40]), scan=rng.choice([0.1, 1]))
+        costs = Costs(probe_slice=rng.choice([1, 5, 20]), candidate=rng.choice([1, 10, 40]), scan=rng.choice([0.1, 1]))
         chosen = cheapest_chain(spans, shares, is_keyed=is_keyed, costs=costs)
         prices = {chain: price(chain, spans, shares, costs, is_keyed=is_keyed) for chain in merges(spans)}
         assert chosen in prices
@@ -127,8 +127,8 @@ class TestChains:
 
     def test_what_looks_cost_decides(self) -> None:
         spans, shares = [10, 20, 1000], [1 / 3] * 3
-        assert cheapest_chain(spans, shares, is_keyed=True, costs=Costs(probe_again=0)) == (10, 20, 1000)
-        assert cheapest_chain(spans, shares, is_keyed=True, costs=Costs(probe_again=1e6)) == (1000,)
+        assert cheapest_chain(spans, shares, is_keyed=True, costs=Costs(probe_slice=0)) == (10, 20, 1000)
+        assert cheapest_chain(spans, shares, is_keyed=True, costs=Costs(probe_slice=1e6)) == (1000,)
         assert cheapest_chain(spans, shares, is_keyed=True, costs=DEFAULT_COSTS) == (20, 1000)
 
 
@@ -151,6 +151,6 @@ def price(
     for part, span in zip(shares, spans, strict=True):
         end = next(end for end in chain if length(end) >= length(span))
         useless += part * (length(end) - length(span))
-    look = costs.probe_again if is_keyed else costs.probe / 1000
-    compare = costs.candidate if is_keyed else costs.scan * 1000
+    look = costs.probe_slice if is_keyed else costs.probe / 1000
+    compare = FOUND * costs.candidate if is_keyed else costs.scan * 1000
     return len(chain) * look + compare * useless / useful

@@ -56,18 +56,18 @@ def prepare(root: Path, cql: str, batches: int = BATCHES, **options: Any) -> dic
     return tables
 
 
-def start(root: Path) -> subprocess.Popen[bytes]:
+def start(root: Path, module: str = "tests.spark.job", *arguments: str) -> subprocess.Popen[bytes]:
     with (root / "job.log").open("ab") as log:
         job = subprocess.Popen(
-            [sys.executable, "-m", "tests.spark.job", str(root)], stdout=log, stderr=log, start_new_session=True
+            [sys.executable, "-m", module, str(root), *arguments], stdout=log, stderr=log, start_new_session=True
         )
     _started.append(job)
     return job
 
 
-def await_batch(root: Path, job: subprocess.Popen[bytes]) -> None:
+def await_batch(root: Path, job: subprocess.Popen[bytes], checkpoint: Path | None = None) -> None:
     """Until one more batch has begun, or the job is over."""
-    offsets = root / "checkpoint" / "offsets"
+    offsets = (checkpoint or root / "checkpoint") / "offsets"
     begun = len(list(offsets.glob("[0-9]*")))
     while job.poll() is None and len(list(offsets.glob("[0-9]*"))) == begun:
         time.sleep(0.02)

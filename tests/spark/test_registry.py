@@ -229,7 +229,7 @@ def test_what_is_known_of_queries(tmp_path: Path) -> None:
     registry = begin(tmp_path, {"short": SHORT, "long": LONG})
     rows = {row["query"]: row for row in overview(registry)}
     assert rows["short"]["run"] == "run1"
-    assert rows["short"]["slices"] == {"t": "10 s | 30 s", "q": "10 s | 30 s"}
+    assert rows["short"]["slices"] == {"t": "10 s | 30 s", "q": "30 s"}
     assert rows["short"]["results_so_far"] == 0
     assert rows["short"]["cost_share"] + rows["long"]["cost_share"] == pytest.approx(1.0)
     assert rows["long"]["cost_share"] > rows["short"]["cost_share"]

@@ -34,7 +34,10 @@ APART = {
     "sector s1": "SELECT a.id FROM a, s WHERE a.k = s.k AND s.sector = 's1' AND a.id % 2 = 0",
 }
 LEAVES = f"SELECT a.id AS a, b.id AS b, {NEWEST} {PAIR} WINDOW RANGE 9 SECONDS"
-ENTERS = f"SELECT a.id AS a, b.id AS b, {NEWEST} {PAIR} AND b.id % 3 = 1 WINDOW RANGE 25 SECONDS"
+ENTERS = f"SELECT a.id AS a, b.id AS b, {NEWEST} {PAIR} AND b.id % 3 = 1 WINDOW RANGE 8 SECONDS"
+
+
+ANOTHER = f"SELECT a.id AS a, b.id AS b {PAIR} AND a.id < b.id WINDOW RANGE 5 SECONDS"
 
 
 @dataclass
@@ -63,10 +66,15 @@ def story(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Stor
     started.sinks["leaves"].processAllAvailable()
     shutil.rmtree(files.root / "broken")
     (files.root / "broken").write_text("a sink cannot be a file")
-    told.said["twice"] = refusal(lambda: files.app(spark).start(files.directory))
+    other = files.app(spark)
+    told.said["two apps"] = refusal(lambda: other.start(files.directory))
+    told.said["twice"] = refusal(lambda: app.start(files.directory))
+    told.said["known"] = refusal(lambda: app.register("short", LEAVES))
+    told.said["column"] = refusal(lambda: app.register("notes", f"SELECT a.note {PAIR} WINDOW RANGE 5 SECONDS"))
     told.batches["before"] = last_batch(started)
+    told.said["command"] = app.command("adapt", query="run1")
     app.register("enters", ENTERS)
-    files.registry.register("from a shell", ENTERS.replace("25 SECONDS", "2 SECONDS"))
+    files.registry.register("from a shell", ENTERS.replace("8 SECONDS", "2 SECONDS"))
     step(told, 2, started, app)
     app.deregister("leaves")
     step(told, 3, started, app)
@@ -74,17 +82,27 @@ def story(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Stor
     told.said["broken"] = type(started.sinks["leaves"].exception()).__name__
     started.stop()
     assert not is_running(files.directory)
-    files.registry.register("while down", ENTERS.replace("25 SECONDS", "3 SECONDS"))
+    files.registry.register("while down", ENTERS.replace("8 SECONDS", "3 SECONDS"))
     files.registry.deregister("other words")
+
+    other.register("short", LEAVES)
+    told.said["text"] = refusal(lambda: other.start(files.directory))
+    other.deregister("short")
+    told.said["sink"] = refusal(lambda: other.start(files.directory, sinks={"shrt": files.root / "sink"}))
+    assert not is_running(files.directory)
 
     app = files.app(spark)
     for name, text in {**SHARED, **APART}.items():
         if name != "other words":
             app.register(name, text)
-    app.register("of the program", ENTERS.replace("25 SECONDS", "4 SECONDS"))
+    app.register("of the program", ENTERS.replace("8 SECONDS", "4 SECONDS"))
     started = app.start(files.directory, sinks={"short": files.root / "sink"})
     step(told, 4, started, app)
     step(told, 5, started, app)
+    app.register("another join", ANOTHER)
+    told.said["last"] = refusal(lambda: app.deregister("another join"))
+    told.said["unknown"] = refusal(lambda: app.deregister("shrt"))
+    settle(started)
     files.registry.commands.send(new_command("end"))
     settle(started)
     started.sinks["short"].processAllAvailable()
@@ -119,7 +137,7 @@ def refusal(do: Any) -> str:
 def test_each_has_the_answer_that_it_has_alone(story: Story, name: str) -> None:
     want = story.files.alone((SHARED | APART)[name])
     assert sorted_rows(story.files.published(name)) == sorted_rows(want)
-    assert want.num_rows > 100
+    assert want.num_rows > 50
 
 
 def test_those_that_join_the_same_share_a_run(story: Story) -> None:
@@ -136,7 +154,7 @@ def test_those_that_join_the_same_share_a_run(story: Story) -> None:
     ("name", "width", "first", "end"),
     [
         ("leaves", 9, 0, 3),
-        ("enters", 25, 2, SLICES),
+        ("enters", 8, 2, SLICES),
         ("from a shell", 2, 2, SLICES),
         ("while down", 3, 4, SLICES),
         ("of the program", 4, 4, SLICES),
@@ -145,7 +163,7 @@ def test_those_that_join_the_same_share_a_run(story: Story) -> None:
 def test_who_comes_and_goes_has_the_results_of_its_time(
     story: Story, name: str, width: int, first: int, end: int
 ) -> None:
-    text = LEAVES if name == "leaves" else ENTERS.replace("25 SECONDS", f"{width} SECONDS")
+    text = LEAVES if name == "leaves" else ENTERS.replace("8 SECONDS", f"{width} SECONDS")
     want = story.files.alone(text, first, end)
     assert sorted_rows(story.files.published(name)) == sorted_rows(want)
     assert want.num_rows > 5
@@ -169,7 +187,61 @@ def test_a_sink_has_what_was_published(story: Story, spark: SparkSession) -> Non
     assert sorted_rows(sink) == sorted_rows(story.files.published("short"))
 
 
-def test_two_apps_cannot_run_one_directory(story: Story) -> None:
-    said = story.said["twice"]
-    assert f"the queries of {story.files.directory} run already, in process " in said
-    assert f'use: thalweg register {story.files.directory} NAME "SELECT ..."' in said
+def test_an_app_sends_commands_to_its_runs(story: Story) -> None:
+    assert story.said["command"] in story.files.registry.commands.names()
+
+
+def test_another_join_gets_a_run_of_its_own_beside(story: Story) -> None:
+    assert story.files.registry.owner("another join").name == "run4"
+    assert sorted_rows(story.files.published("another join")) == sorted_rows(story.files.alone(ANOTHER))
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("two apps", "the queries of DIR run already, in process "),
+        ("two apps", 'Stop them there first. To add a query meanwhile, use: thalweg register DIR NAME "SELECT ..."'),
+        ("twice", "this app was started in DIR before. Stop what app.start returned, and start another App."),
+        ("known", "there is a query 'short' in DIR already. Deregister it first, or choose another name."),
+        (
+            "column",
+            "query 'notes' reads 'note' of stream 'a', and 'run1' does not carry it. Leave it out, or begin in a new "
+            "directory with app.stream('a', ..., keep=['note']) (thalweg run: --keep a=note).",
+        ),
+        (
+            "text",
+            "query 'short' is registered in DIR with another text. Deregister it first (thalweg deregister DIR short), "
+            "or choose another name.",
+        ),
+        ("sink", "/sink is for the query 'shrt'. The registered queries are: short, "),
+        (
+            "last",
+            "'another join' is the last query of 'run4'. Stop that run instead, or register another query first: what "
+            "windows hold is kept for queries.",
+        ),
+        ("unknown", "there is no query 'shrt' in DIR. The registered queries are: "),
+    ],
+)
+def test_what_a_person_is_told(story: Story, what: str, said: str) -> None:
+    assert said in story.said[what].replace(str(story.files.directory), "DIR")
+
+
+def test_what_an_app_that_was_not_started_says(spark: SparkSession, story: Story) -> None:
+    app = story.files.app(spark)
+    app.register("short", SHARED["short"])
+    assert app.queries() == [{"query": "short", "run": None, "text": SHARED["short"]}]
+    assert refusal(lambda: app.register("short", LEAVES)) == (
+        "there is a query 'short' already. Deregister it first, or choose another name."
+    )
+    assert refusal(lambda: app.register("d", "SELECT a.k FROM a [NOW] EXCEPT SELECT b.k FROM b [NOW]")) == (
+        "query 'd' is a set difference (EXCEPT), and these share no run. Run it by app.sql."
+    )
+    assert refusal(lambda: app.register("d", "SELECT a.q FROM a [NOW], b [NOW] WHERE a.k = b.k")).startswith(
+        "stream 'a' has no column 'q' (line 1, column 10)."
+    )
+    assert refusal(lambda: app.read("short")) == "this app has not been started. Call app.start(directory) first."
+    assert refusal(lambda: app.deregister("shrt")) == ("there is no query 'shrt'. The registered queries are: short.")
+    app.deregister("short")
+    assert refusal(lambda: app.start(story.files.root / "new")) == (
+        "no query is registered. Call app.register(name, text) before app.start."
+    )

@@ -1,4 +1,4 @@
-"""Watching a join while it runs, and changing its plan, or the gates of its programs, when that pays.
+"""Watching a join while it runs, and changing its plan, its gates or its slices, when that pays.
 
 Read in this order:
 
@@ -15,7 +15,10 @@ Read in this order:
 - :mod:`~thalweg.adapt.controller`: when to look, to search and to change, with all of these.
 - :mod:`~thalweg.adapt.promise`: what a tuple would cost if joins asked for parts that somebody needs.
 - :mod:`~thalweg.adapt.production`: when feedback pays, with ``production="auto"``.
+- :mod:`~thalweg.adapt.chains`: when slices of windows are split or merged.
+- :mod:`~thalweg.adapt.spending`: how a budget is divided over probes, by what they were counted to lead to.
 - :mod:`~thalweg.adapt.history`: the plans that a bucket has run under.
 
-No decision ever changes an answer: a change of plan is a change of caches, and so is a change of gates.
+No decision ever changes an answer: a change of plan, of gates or of slices is a change of caches.
+A budget is the user's decision; what is decided here is which results it leaves out.
 """

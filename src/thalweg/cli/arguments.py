@@ -141,6 +141,42 @@ MemoryOption = Annotated[
 ]
 
 
+BudgetOption = Annotated[
+    str | None,
+    typer.Option(
+        "--budget",
+        metavar="PROBES",
+        help='Probes that the join may make per second of event time, as in 5000, or "60%" of what it needs. '
+        "Results are left out, and counted. Default: nothing is refused.",
+    ),
+]
+
+
+class AllocationChoice(StrEnum):
+    """Values of ``--allocation``."""
+
+    JAQPOT = "jaqpot"
+    GREPP = "grepp"
+    BEST_HJ = "best_hj"
+    EQUAL_HJ = "equal_hj"
+    GLOBAL_HJPR = "global_hjpr"
+    EBEST_HJ = "ebest_hj"
+    SBEST_HJ = "sbest_hj"
+
+
+AllocationOption = Annotated[
+    AllocationChoice,
+    typer.Option(
+        help="Who divides the budget over streams and steps: jaqpot for the most results, the others to compare."
+    ),
+]
+
+
+def budget_of(text: str | None) -> int | str | None:
+    """The value of ``--budget`` as an option: a number, or a text."""
+    return int(text) if text is not None and text.strip().isdecimal() else text
+
+
 class ScaleChoice(StrEnum):
     """Values of ``--scale``."""
 

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from thalweg.cli.arguments import (
+    AllocationChoice,
+    AllocationOption,
+    BudgetOption,
     DebugOption,
     OptionalScriptArgument,
     ProductionChoice,
@@ -20,6 +23,7 @@ from thalweg.cli.arguments import (
     StaticOption,
     TimeOption,
     TimeUnitOption,
+    budget_of,
     named,
     static_relations,
     time_columns,
@@ -54,6 +58,8 @@ def explain(
     query: Annotated[str | None, typer.Option(metavar="NAME", help="Only this query of the file.")] = None,
     production: ProductionOption = ProductionChoice.PUSH,
     sharing: SharingOption = SharingChoice.AUTO,
+    budget: BudgetOption = None,
+    allocation: AllocationOption = AllocationChoice.JAQPOT,
     buckets: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Also show what Spark would send to N buckets, and how.")
     ] = None,
@@ -116,7 +122,13 @@ def explain(
         from thalweg.spark.division import carried_facts, divide
 
         options = Options(
-            plan=plan, states=states.value, production=production.value, sharing=sharing.value, buckets=buckets
+            plan=plan,
+            states=states.value,
+            production=production.value,
+            sharing=sharing.value,
+            buckets=buckets,
+            budget=budget_of(budget),
+            allocation=allocation.value,
         )
         cql = report.read_script(str(file))
         tables, catalog = open_tables(read_sources(paths | relations, times) | schemas, times, units)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from thalweg.replayer import StateSize, Summary
+    from thalweg.replayer.summary import BudgetUse
 
 PREVIEW_ROWS = 20
 _CELL_WIDTH = 60  # a longer text is cut: the preview is to recognise rows, --out to keep them
@@ -91,6 +92,31 @@ def print_run(console: Console, summary: Summary) -> None:
     if summary.savings is not None:
         console.print()
         show(console, savings_table(asdict(summary.savings)))
+    if summary.budget is not None:
+        console.print()
+        show(console, _budget_table(summary.budget))
+        console.print(budget_line(summary.budget))
+
+
+def _budget_table(budget: BudgetUse) -> Table:
+    """The probes of each step that were wanted, allowed and refused."""
+    numbers = ("step", "wanted", "allowed", "refused")
+    table = grid("probes of", *numbers, right=set(numbers))
+    for use in budget.steps:
+        table.add_row(use.stream, str(use.step), f"{use.wanted:,}", f"{use.allowed:,}", f"{use.refused:,}")
+    return table
+
+
+def budget_line(budget: BudgetUse) -> str:
+    """How much of the answer a budget has left."""
+    if not any(use.refused for use in budget.steps):
+        return "The budget has refused nothing: the answer is complete."
+    if budget.share is None or budget.error is None:
+        return "How much of the answer is missing cannot be said: some probes had no chance to be allowed."
+    return (
+        f"About {budget.share:.1%} of the join's results were found (standard error {budget.error:.1%}), with the "
+        f"budget divided by {budget.allocation}."
+    )
 
 
 def savings_table(savings: Mapping[str, int]) -> Table:

@@ -10,6 +10,9 @@ import typer
 
 from thalweg.cli.arguments import (
     AdaptiveOption,
+    AllocationChoice,
+    AllocationOption,
+    BudgetOption,
     DebugOption,
     MemoryOption,
     MigrationChoice,
@@ -25,6 +28,7 @@ from thalweg.cli.arguments import (
     TimeOption,
     TimeUnitOption,
     adaptivity,
+    budget_of,
     entries,
     named,
     static_relations,
@@ -63,6 +67,8 @@ def replay(
     memory_limit: MemoryOption = None,
     production: ProductionOption = ProductionChoice.PUSH,
     adaptive: AdaptiveOption = None,
+    budget: BudgetOption = None,
+    allocation: AllocationOption = AllocationChoice.JAQPOT,
     lateness: Annotated[
         str | None,
         typer.Option(metavar="SPAN", help='How far rows may lag, as in "5 seconds". Default: no row is late.'),
@@ -97,6 +103,7 @@ def replay(
     The answer depends on the query and the data alone, never on the plan:
     --plan and --switch change how fast it comes, and what is kept meanwhile.
     Queries of one file share a join where they can; see --sharing.
+    With --budget some results are left out, and it is said how many.
 
     \b
     Example:
@@ -145,6 +152,8 @@ def replay(
             memory_limit=memory_limit,
             production=production.value,
             adaptive=adaptivity(adaptive),
+            budget=budget_of(budget),
+            allocation=allocation.value,
             lateness=lateness,
             late_rows="count" if late_out is None else "table",
             sharing=sharing.value,

@@ -83,7 +83,7 @@ def _bind_join(statement: Statement, select: ContinuousSelect, expressions: Expr
         text=statement.text,
         kind="join",
         output=output,
-        streams=stream_refs(scope, split, time_frame, is_current=is_current),
+        streams=stream_refs(scope, split, time_frame, select, is_current=is_current),
         select=projections,
         classes=classes,
         thetas=tuple(split.thetas),

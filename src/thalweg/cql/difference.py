@@ -52,7 +52,7 @@ def bind_difference(statement: Statement, tree: Difference, scope: Scope, types:
         text=statement.text,
         kind="difference",
         output=Output(tree.args.get("output") or "ISTREAM"),
-        streams=stream_refs(scope, split, time_frame, is_current=True),
+        streams=stream_refs(scope, split, time_frame, tree, is_current=True),
         select=tuple(Projection(item.name, item.expression, types.of(item.expression)) for item in lists[0]),
         classes=_classes(_keys(lists, tree, scope), types, scope),
         freshness_us=tree.args.get("freshness"),

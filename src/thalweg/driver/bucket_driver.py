@@ -24,16 +24,18 @@ from thalweg.adapt.history import History
 from thalweg.adapt.ledger import Ledger
 from thalweg.adapt.monitor import LOOK_ROWS, Monitor
 from thalweg.adapt.production import ProductionDecider
+from thalweg.adapt.spending import Spender
 from thalweg.cql.group import Group
-from thalweg.driver.planning import plan_for
+from thalweg.driver.planning import check_budget, plan_for
+from thalweg.engine.accounts import Spent
 from thalweg.engine.bucket import AnyBucket, Bucket, open_bucket
 from thalweg.engine.join_bucket import JoinBucket, LineageShares
 from thalweg.engine.payload import Rows
 from thalweg.engine.readers import Emitted
 from thalweg.engine.savings import Savings
 from thalweg.engine.time_bounds import NEVER
-from thalweg.errors import ThalwegError
-from thalweg.options import States
+from thalweg.errors import OptionError, ThalwegError
+from thalweg.options import Budget, States
 from thalweg.plan.difference import AnyPlan, DifferencePlan
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.plan_json import any_plan_from_json, plan_to_json, statistics_from_json, statistics_to_json
@@ -58,6 +60,7 @@ class BucketDriver:
         controller: who adapts it; None: nobody.
         production: who decides which gates its programs have; None: nobody.
         chains: who decides how windows are sliced.
+        spender: who divides the budget over its probes; None: there is none.
         history: the plans so far.
 
     """
@@ -74,6 +77,8 @@ class BucketDriver:
         self.production = self._decider()
         self.chains = ChainDecider(self._ledger)
         self._shares: LineageShares | None = None
+        self.spender = self._divider()
+        self._spent = Spent.nothing(len(query.streams))
         self.history = History(query.aliases)
         self._bucket: AnyBucket | None = None
         self._measured: Statistics | None = None
@@ -88,6 +93,14 @@ class BucketDriver:
         if self._query.kind == "difference" or feedback is None or feedback.when != "auto":
             return None
         return ProductionDecider(self._graph, self._ledger)
+
+    def _divider(self) -> Spender | None:
+        """Who divides the budget, if there is one."""
+        budget = self._policies.budget
+        if budget is None:
+            return None
+        check_budget(self._group)
+        return Spender(self._query, budget, self._policies.allocation)
 
     def at(self, batch: int, reached: int | None) -> None:
         """From now on it is this batch, before which so much event time was reached."""
@@ -126,11 +139,38 @@ class BucketDriver:
         """What feedback saved so far; None if none is given."""
         return None if self.join is None else self.join.savings
 
+    @property
+    def spent(self) -> Spent | None:
+        """What probes were asked for under a budget so far; None if there is none."""
+        accounts = None if self.join is None else self.join.accounts
+        return None if accounts is None else self._spent + accounts.spent
+
+    def set_budget(self, value: int | str | None) -> None:
+        """Run with another budget from the next tuple on, as of ``Options(budget=...)``; None: nothing is refused."""
+        budget, accounts = Budget.of(value), None if self.join is None else self.join.accounts
+        if self.spender is None or accounts is None:
+            raise OptionError(
+                f"query '{self._query.name}' was begun without a budget, and cannot be given one. "
+                "Begin it with option budget='100%', which refuses nothing."
+            )
+        self.spender.change(budget, accounts)
+
+    def _begin_spending(self, statistics: Statistics, *, anew: bool) -> None:
+        """Divide the budget over the probes of another plan; ``anew``: of another engine."""
+        join = self.join
+        if self.spender is None or join is None or join.accounts is None:
+            return
+        if anew:
+            self.spender.begin(self._query, join, join.accounts, statistics)
+        else:
+            self.spender.begin_plan(join, join.accounts, statistics)
+
     def begin(self, statistics: Statistics, text: str | None) -> None:
         """Open a new bucket under the plan that the user wrote, or the best one by what the first rows say."""
         self._measured = statistics
         self.plan = self._lasting_plan = plan = plan_for(self._query, statistics, text, self._policies.states)
         self._bucket = self._open(rank(self._graph, statistics))
+        self._begin_spending(statistics, anew=True)
         self._begin_period("chosen for the first rows" if text is None else "as the user wrote it", lasts=True)
         settings = self._policies.adaptive
         if settings is not None and not isinstance(plan, DifferencePlan):
@@ -169,7 +209,12 @@ class BucketDriver:
         join = self.join
         if join is None:
             raise ThalwegError(f"query '{self._query.name}' is no join, and has one reader")
+        if self.spender is not None:
+            check_budget(group)
+        spent = self.spent
         join.serve(group, watermark, anew)
+        if spent is not None:
+            self._spent = spent
         self._group, self._query = group, group.whole
         self.chains.begin_with(join)
         self._after_serving(join)
@@ -177,6 +222,7 @@ class BucketDriver:
     def _after_serving(self, join: Bucket) -> None:
         """The windows were filled anew: whoever decides about plan and gates looks anew, too."""
         self._measured = None
+        self._begin_spending(self._known(), anew=True)
         plan, states, settings = self.plan, self._policies.states, self._policies.adaptive
         if self.production is not None:
             self.production.begin_with(join.gated)
@@ -200,6 +246,7 @@ class BucketDriver:
             if is_chosen:
                 self.plan = plan = choose_plan(self._graph, statistics, states)
             join.transition(plan, rank(self._graph, statistics))
+        self._begin_spending(statistics, anew=True)
         if self.production is not None:
             self.production.begin_with(join.gated)
         if is_chosen:
@@ -213,13 +260,20 @@ class BucketDriver:
     # -- Its plan -----------------------------------------------------------------------
 
     def advance(self, limit: int | None = None) -> Iterator[Emitted]:
-        """Take up to so many of the offered rows; gates may change on the way, the plan does not."""
+        """Take up to so many of the offered rows; gates and the budget's division may change on the way."""
         join = self.join
-        if join is None or self.production is None:
+        if join is None or (self.production is None and self.spender is None):
             yield from self.bucket.advance(limit)
         else:
-            yield from join.advance(limit, self._weigh)
-            self._weigh()
+            yield from join.advance(limit, self._rest, None if self.spender is None else self.spender.period)
+            self._rest()
+
+    def _rest(self) -> None:
+        """The bucket is at rest on the way through a batch."""
+        self._weigh()
+        accounts = None if self.join is None else self.join.accounts
+        if self.spender is not None and self.join is not None and accounts is not None:
+            self.spender.look(self.join, accounts)
 
     def consider(self, taken: int) -> list[Decision]:
         """Let whoever is there decide about the plan and its gates; says what was decided about the plan."""
@@ -235,6 +289,7 @@ class BucketDriver:
             self.plan = controller.plan
             self._measured = None  # the streams are not what they were
             self._forget_gates()
+            self._begin_spending(self._known(), anew=False)
             self._begin_period(controller.decisions[-1].reason, taken)
         else:
             self._weigh()
@@ -265,6 +320,7 @@ class BucketDriver:
         else:
             self.join.transition(plan, rank(self._graph, known))
         self._forget_gates()
+        self._begin_spending(known, anew=False)
         self.plan = plan
         if lasts:
             self._lasting_plan, self._is_held = plan, True

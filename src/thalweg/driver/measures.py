@@ -39,6 +39,8 @@ class Measures:
             "probes": work.probes - self._work.probes,
             "completions": work.completions - self._work.completions,
         }
+        if driver.join is not None:
+            measured["slices"] = dict(zip(aliases, driver.join.slice_sizes(), strict=True))
         if savings is not None:
             measured["savings"] = asdict(savings.since(self._savings))
         self.begin_with(driver)

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.cql import parse_interval
+from thalweg.cql.group import Group
 from thalweg.cql.query import Query
 from thalweg.engine.batch import Batch
 from thalweg.engine.kernels.compiled import Int64s
@@ -28,6 +29,17 @@ def plan_for(query: Query, statistics: Statistics, text: str | None, states: Sta
     if text is None:
         return choose_plan(graph, statistics, states)
     return resolve_plan(text, graph, query.aliases, statistics, states)
+
+
+def check_budget(group: Group) -> None:
+    """An error if queries that run under a budget would have wrong rows, and not just fewer of them."""
+    for query in group.queries:
+        if query.kind == "difference" or query.aggregation is not None:
+            what = "a set difference" if query.kind == "difference" else "an aggregation"
+            raise OptionError(
+                f"option budget leaves results of joins out, and query '{query.name}' is {what}, which would be wrong "
+                "without them. Run it without a budget."
+            )
 
 
 def first_statistics(query: Query, rows: Mapping[int, Batch]) -> Statistics:

@@ -40,6 +40,7 @@ The tuple is joined:
 - :mod:`~thalweg.engine.feedback`: the memory of demands and gaps, with ``production="jit"`` and ``"auto"``.
 - :mod:`~thalweg.engine.gates`: which joins give feedback, with ``production="auto"``: somebody else chooses.
 - :mod:`~thalweg.engine.savings`: what feedback has saved.
+- :mod:`~thalweg.engine.accounts`: what probes are paid from under a budget, and what was refused.
 - :mod:`~thalweg.engine.memory_limit`: which keys of states make room if memory is limited.
 - :mod:`~thalweg.engine.eddy`: engines that decide after every probe where a tuple goes next.
 - :mod:`~thalweg.engine.difference`: set difference, in place of a join.

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Protocol
 
 from thalweg.cql.group import Group
+from thalweg.engine.accounts import Accounts
 from thalweg.engine.batch import Batch
 from thalweg.engine.difference_bucket import DifferenceBucket
 from thalweg.engine.gates import Gated
@@ -83,8 +84,13 @@ class Bucket(AnyBucket, Protocol):
         ``batches`` are those of each stream. No row before ``watermark`` follows.
         """
 
-    def advance(self, limit: int | None = None, between: Callable[[], None] | None = None) -> Iterator[Emitted]:
-        """As of every bucket; ``between`` is called from time to time on the way, and may change the plan."""
+    def advance(
+        self, limit: int | None = None, between: Callable[[], None] | None = None, every: int | None = None
+    ) -> Iterator[Emitted]:
+        """As of every bucket; ``between`` is called from time to time on the way, and may change the plan.
+
+        ``every``: whenever the number of tuples since the engine began is a multiple of this.
+        """
 
     def transition(self, plan: AnyPlan, rank: Rank | None = None) -> None:
         """As of every bucket; ``rank`` is the order of probes where the plan leaves it open."""
@@ -105,10 +111,17 @@ class Bucket(AnyBucket, Protocol):
         """Go on with other readers of the same join, from the next row on; see :meth:`JoinBucket.serve`."""
 
     @property
+    def accounts(self) -> Accounts | None:
+        """What its probes are paid from, if there is a budget. Other readers begin with new ones."""
+
+    @property
     def gated(self) -> Gated | None:
         """Whose gates somebody else is to choose, with ``production="auto"``; None: there is no choice."""
 
     shares: LineageShares | None
+
+    def slice_sizes(self) -> list[list[tuple[int | None, int]]]:
+        """For each stream the slices of its window: for how long tuples are kept there, and how many there are."""
 
     @property
     def may_choose_chain(self) -> bool:

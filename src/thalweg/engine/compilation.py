@@ -21,6 +21,7 @@ from thalweg.cql.query import AttributeClass, Output, Query, RangeWindow, RowsWi
 from thalweg.engine.eddy import EddyEngine
 from thalweg.engine.join import JoinEngine
 from thalweg.engine.kernels import (
+    accounts,
     arrival,
     demands,
     eddy,
@@ -45,6 +46,7 @@ from thalweg.plan.tree import Plan, TreePlan, parse_plan
 _MODULES = (
     machine,
     straight,
+    accounts,
     arrival,
     probing,
     scanning,
@@ -68,32 +70,33 @@ _KEYS = 600
 
 
 @functools.cache
-def ready_kernels(*, eddies: bool = False, feedback: bool = False) -> float:
+def ready_kernels(*, eddies: bool = False, feedback: bool = False, budget: bool = False) -> float:
     """Compile or load the join kernels, and return the seconds it took; later calls cost nothing.
 
-    ``eddies``: those of engines that route their tuples as well; ``feedback``: those that produce on demand.
+    ``eddies``: those of engines that route their tuples as well; ``feedback``: those that produce on demand;
+    ``budget``: those whose probes are paid for.
     """
     started = time.perf_counter()
     notice = threading.Timer(_PATIENCE_SECONDS, _say_compiling)
     notice.daemon = True
     notice.start()
     try:
-        load_kernels(eddies=eddies, feedback=feedback)
+        load_kernels(eddies=eddies, feedback=feedback, budget=budget)
     finally:
         notice.cancel()
     return time.perf_counter() - started
 
 
-def load_kernels(*, eddies: bool = False, feedback: bool = False) -> None:
+def load_kernels(*, eddies: bool = False, feedback: bool = False, budget: bool = False) -> None:
     """The same in silence, and in no other thread than the caller's."""
     try:
-        _rehearse(eddies=eddies, feedback=feedback)
+        _rehearse(eddies=eddies, feedback=feedback, budget=budget)
     except _STALE:
         # Compiled by another version of thalweg, whose types are gone: compile anew.
         for kernel in [item for module in _MODULES for item in vars(module).values()]:
             if isinstance(kernel, Dispatcher):
                 kernel._cache.flush()  # type: ignore[attr-defined] # there is no public way
-        _rehearse(eddies=eddies, feedback=feedback)
+        _rehearse(eddies=eddies, feedback=feedback, budget=budget)
 
 
 def _say_compiling() -> None:
@@ -104,7 +107,7 @@ def _say_compiling() -> None:
     )
 
 
-def _rehearse(*, eddies: bool, feedback: bool) -> None:
+def _rehearse(*, eddies: bool, feedback: bool, budget: bool) -> None:
     """Run the kernels that every join needs: a join of three streams, a ROWS window, and plan changes."""
     windows: tuple[Window, ...] = (RangeWindow(1), RangeWindow(1), RowsWindow(1))
     schema = pa.schema([])
@@ -117,6 +120,10 @@ def _rehearse(*, eddies: bool, feedback: bool) -> None:
             _run_through(each, lambda query, plan: EddyEngine(query, plan, policy="stairs_jisc"))
         if feedback:
             _run_through(each, lambda query, plan: JoinEngine(query, plan, production="jit"))
+        if budget:
+            _run_through(each, lambda query, plan: JoinEngine(query, plan, budgeted=True))
+        if budget and feedback:
+            _run_through(each, lambda query, plan: JoinEngine(query, plan, production="jit", budgeted=True))
         if feedback and eddies:
             _run_through(each, lambda query, plan: EddyEngine(query, plan, policy="cacq", production="jit"))
 

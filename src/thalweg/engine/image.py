@@ -39,7 +39,7 @@ from thalweg.policies import DEFAULT_POLICIES, Policies
 if TYPE_CHECKING:
     from thalweg.engine.bucket import AnyBucket
 
-FORMAT = 11
+FORMAT = 12
 """The version of everything in a directory; raised whenever a class changes what its ``__image__`` means."""
 _STAMP = "stamp"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -55,7 +55,8 @@ class ImageTag:
         self._query = query
         self._served = served
         # The others change nothing that lasts.
-        self._policies = (policies.migration, policies.production, policies.sharing)
+        is_budgeted = policies.budget is not None
+        self._policies = (policies.migration, policies.production, policies.sharing, is_budgeted)
         self.name: str | None = None
 
     @cached_property

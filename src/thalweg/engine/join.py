@@ -12,6 +12,7 @@ part                                          purpose
 :class:`~thalweg.engine.completion.Completion` gives states what they lack
 :class:`~thalweg.engine.feedback.FeedbackMemory` what gates remember
 :class:`~thalweg.engine.memory_limit.MemoryLimit` makes cold keys absent
+:class:`~thalweg.engine.accounts.Accounts`    lets probes be paid for, under a budget
 ============================================= ==================================================================
 
 What is left for the engine itself: it carries states over when the plan changes, and makes room when the machine asks
@@ -27,6 +28,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from thalweg.cql.query import Query
+from thalweg.engine.accounts import Accounts
 from thalweg.engine.assembly import Assembly, assemble
 from thalweg.engine.batch import in_time_order
 from thalweg.engine.completion import Completion
@@ -52,7 +54,7 @@ from thalweg.plan.passes import Gating, Setting, apply_passes
 from thalweg.plan.program import Programs, Rank, compile_programs
 from thalweg.plan.slices import Slicing
 from thalweg.plan.transition import without_a_key
-from thalweg.plan.tree import Node, Plan
+from thalweg.plan.tree import Node, Plan, TreePlan
 
 _STRETCH = 1 << 14
 """Tuples that are taken at once while something may have to be looked at between two of them."""
@@ -82,6 +84,8 @@ class JoinEngine:
 
     ``nested_loops``: probes compare with everything in their window or state, one after the other, although keys could
     look partners up. For experiments.
+
+    ``budgeted``: probes are paid from accounts (:mod:`thalweg.engine.accounts`), and plans keep no states.
 
     ``timed``: see :class:`~thalweg.engine.machine.Machine`.
 
@@ -115,6 +119,7 @@ class JoinEngine:
         production: Production | Feedback = "push",
         nested_loops: bool = False,
         slicing: Slicing | None = None,
+        budgeted: bool = False,
     ) -> None:
         self.workspace = workspace = Workspace(query, slicing)
         self.windows = BaseWindows(workspace)
@@ -128,6 +133,8 @@ class JoinEngine:
         self._production = Feedback.of(production)
         self._unchanging = frozenset(i for i, ref in enumerate(query.streams) if ref.is_static)
         self._nested_loops = nested_loops
+        if budgeted:
+            self.machine.accounts = Accounts.new_tables(len(query.streams))
         self._is_straight = False
         self.gates = NO_GATES
         self._compiled: tuple[Plan, Rank | None, frozenset[Node], Programs] | None = None
@@ -293,6 +300,10 @@ class JoinEngine:
         return self.feedback.savings
 
     @property
+    def accounts(self) -> Accounts | None:
+        return None if self.machine.accounts is None else Accounts(self.machine.accounts, self.programs)
+
+    @property
     def watermark(self) -> int:
         """No tuple before this time is to come, as far as those taken so far tell."""
         return self.workspace.watermark
@@ -319,6 +330,10 @@ class JoinEngine:
     def lineage_masks(self, stream: int, most: int) -> tuple[Int64s, Float64s]:
         """Masks of some tuples, each with the number of tuples for which it stands."""
         return self.windows.lineage_masks(stream, most)
+
+    def slice_sizes(self, stream: int) -> list[int]:
+        """How many tuples each slice of a window holds."""
+        return self.windows.slice_sizes(stream)
 
     def first_rows(self) -> list[int]:
         return self.windows.first_rows()
@@ -370,6 +385,8 @@ class JoinEngine:
         has to be removed through incomplete states either (JISC 4.2): an entry knows its expiry, and is passed over
         when that has come, whether or not the states below ever held a part of it.
         """
+        if self.machine.accounts is not None and isinstance(plan, TreePlan):
+            plan = plan.keeping_none()
         self.gates = NO_GATES
         if not self._is_migrating:
             self.completion.begin()
@@ -461,7 +478,7 @@ class JoinEngine:
         return self._compiled[3]
 
     def _assemble(self, plan: Plan, rank: Rank | None, unprobed: frozenset[Node] = frozenset()) -> Assembly:
-        setting = Setting(plan, self.workspace.graph, self._is_routed, self._gating)
+        setting = Setting(plan, self.workspace.graph, self._is_routed, self._gating, self.machine.accounts is not None)
         self._programs = apply_passes(self._compile(plan, rank, unprobed), setting)
         filter_bits = None if self._production is None else self._production.filter_bits
         layouts = self.workspace.layouts

@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from thalweg.cql.group import Group
 from thalweg.cql.query import Query, RowsWindow
+from thalweg.engine.accounts import Accounts
 from thalweg.engine.asked_again import AskedAgain
 from thalweg.engine.batch import Batch, Waiting, in_time_order
 from thalweg.engine.encoding import encoders
@@ -198,8 +199,10 @@ class JoinBucket:
         self._remember(words)
         self._engine.load(words, watermark)
 
-    def advance(self, limit: int | None = None, between: Callable[[], None] | None = None) -> Iterator[Emitted]:
-        for part in self.find(limit, between):
+    def advance(
+        self, limit: int | None = None, between: Callable[[], None] | None = None, every: int | None = None
+    ) -> Iterator[Emitted]:
+        for part in self.find(limit, between, every):
             results = part.results()
             for place in part.readers:
                 is_lasting = place in self._lasting and self.shared.slicing.is_aged
@@ -208,12 +211,15 @@ class JoinBucket:
                     mine = mine[self._again.passes(place, part.places())]
                 yield from self._ends[place].add(mine)
 
-    def find(self, limit: int | None = None, between: Callable[[], None] | None = None) -> Iterator[Part]:
+    def find(
+        self, limit: int | None = None, between: Callable[[], None] | None = None, every: int | None = None
+    ) -> Iterator[Part]:
         """Process up to so many of the offered tuples; yields whose the results are, each part before the next one.
 
         That is :meth:`advance` without what becomes of results at their readers.
         """
-        blocks = self._engine.advance(limit) if between is None else self._advance_in_stretches(limit, between)
+        stretch = _STRETCH if every is None else every
+        blocks = self._engine.advance(limit) if between is None else self._in_stretches(limit, between, stretch)
         if not self._in_order:
             copies = [block.copy() for block in blocks]
             blocks = iter([in_time_order(np.concatenate(copies))] if copies else [])
@@ -222,10 +228,11 @@ class JoinBucket:
             self._again.begin(kept[:, 2 : 2 + len(self._payloads)])
             yield from self._routing.route(kept)
 
-    def _advance_in_stretches(self, limit: int | None, between: Callable[[], None]) -> Iterator[Int64s]:
+    def _in_stretches(self, limit: int | None, between: Callable[[], None], stretch: int) -> Iterator[Int64s]:
         left = sys.maxsize if limit is None else limit
         while True:
-            before, most = self._engine.work.tuples, min(left, _STRETCH)
+            before = self._engine.work.tuples
+            most = min(left, stretch - before % stretch)  # wherever batches are cut
             yield from self._engine.advance(most)
             if self._engine.work.tuples - before < most or most == left:
                 return
@@ -390,6 +397,13 @@ class JoinBucket:
     def sizes(self) -> list[StoreSize]:
         return self._engine.sizes()
 
+    def slice_sizes(self) -> list[list[tuple[int | None, int]]]:
+        """For each stream the slices of its window: for how long tuples are kept there, and how many there are."""
+        engine, ends = self._engine, self.shared.slicing.ends
+        if not isinstance(engine, JoinEngine):
+            return [[(each[-1], engine.held(stream))] for stream, each in enumerate(ends)]
+        return [list(zip(each, engine.slice_sizes(stream), strict=True)) for stream, each in enumerate(ends)]
+
     @property
     def joiner(self) -> Joiner:
         """Who joins: for those who measure what is held."""
@@ -420,6 +434,10 @@ class JoinBucket:
     @property
     def savings(self) -> Savings | None:
         return Savings(*map(int, self._earlier_saved)) + self._engine.savings if self._gives_feedback else None
+
+    @property
+    def accounts(self) -> Accounts | None:
+        return self._engine.accounts
 
     @property
     def gated(self) -> Gated | None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from thalweg.engine.kernels import machine as kernel
 from thalweg.engine.kernels import tables as k
+from thalweg.engine.kernels.accounts import Accounts
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.kernels.eddy import Eddy
 from thalweg.engine.kernels.straight import run_straight
@@ -30,10 +31,11 @@ class Machine:
     Attributes:
         seconds: how long it has run, in this process.
         eddy: who picks the next probe of new tuples, if somebody does.
+        accounts: what their probes are paid from, if there is a budget.
 
     """
 
-    __image__: ClassVar = ("_unprocessed", "_unburied", "_horizon", "eddy")
+    __image__: ClassVar = ("_unprocessed", "_unburied", "_horizon", "eddy", "accounts")
 
     def __init__(self, workspace: Workspace, *, timed: bool, aged: bool) -> None:
         self._workspace = workspace
@@ -45,6 +47,7 @@ class Machine:
         self._horizon = FOREVER
         self.seconds = 0.0
         self.eddy: Eddy | None = None
+        self.accounts: Accounts | None = None
 
     # -- What it takes ------------------------------------------------------------------
 
@@ -139,6 +142,7 @@ class Machine:
                 limit,
                 self.eddy,
                 workspace.assembly.feedback,
+                self.accounts,
             )
         self.seconds += time.perf_counter() - started
         return stopped

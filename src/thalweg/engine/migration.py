@@ -28,6 +28,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from thalweg.cql.query import Query
+from thalweg.engine.accounts import Accounts
 from thalweg.engine.eddy import EddyEngine
 from thalweg.engine.gates import Gated
 from thalweg.engine.join import JoinEngine
@@ -36,6 +37,7 @@ from thalweg.engine.observations import Counts, Glimpse, StoreSize, Work
 from thalweg.engine.parallel_track import ParallelTrack, PrintedParallelTrack
 from thalweg.engine.savings import Savings
 from thalweg.engine.stream_partition import StreamPartition
+from thalweg.errors import PlanError
 from thalweg.plan.program import Rank
 from thalweg.plan.slices import Slicing
 from thalweg.plan.tree import Plan
@@ -73,6 +75,10 @@ class Joiner(Protocol):
     @property
     def gated(self) -> Gated | None:
         """Whose gates somebody else is to choose, with ``production="auto"``; None: there is no choice."""
+
+    @property
+    def accounts(self) -> Accounts | None:
+        """What its probes are paid from; None: they are not."""
 
     def offer(self, batches: Sequence[Int64s], watermark: int | None = None) -> None:
         """Hand over new tuples, per stream in time order; see :meth:`JoinEngine.offer`."""
@@ -123,6 +129,10 @@ def open_joiner(
     nested loops are for ``jisc`` and ``moving_state``. So is ``push_down``, where readers select differently.
     """
     migration, production = policies.migration, policies.production
+    if policies.budget is not None and not policies.can_rank_anew:
+        raise PlanError(f"query '{query.name}': a budget does not go with migration {migration}")
+    if policies.budget is not None and policies.sharing == "push_down":
+        raise PlanError(f"query '{query.name}': a budget does not go with sharing push_down, which has many joins")
     if (
         policies.sharing == "push_down"
         and slicing is not None
@@ -154,4 +164,5 @@ def open_joiner(
         production=production,
         nested_loops=policies.nested_loops,
         slicing=slicing,
+        budgeted=policies.budget is not None,
     )

@@ -29,6 +29,7 @@ from typing import ClassVar
 import numpy as np
 
 from thalweg.cql.query import Query
+from thalweg.engine.accounts import Accounts
 from thalweg.engine.batch import in_time_order
 from thalweg.engine.gates import Gated
 from thalweg.engine.join import JoinEngine
@@ -300,6 +301,11 @@ class ParallelTrack:
     def savings(self) -> Savings:
         """Of all tracks, those that have ended included."""
         return sum((track.engine.savings for track in self._tracks), Savings(*map(int, self._saved)))
+
+    @property
+    def accounts(self) -> Accounts | None:
+        """None: what one plan refuses, another would find."""
+        return None
 
     @property
     def gated(self) -> Gated | None:

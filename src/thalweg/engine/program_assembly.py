@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from thalweg.engine.assembly_lists import Lists, Path, carrier
 from thalweg.engine.kernels import tables as k
 from thalweg.engine.layout import StreamLayout
-from thalweg.plan.program import Emit, Gate, Instruction, Land, Probe, Program, Send, Store
+from thalweg.plan.program import Emit, Gate, Instruction, Land, Pay, Probe, Program, Send, Store
 from thalweg.plan.tree import Node
 
 
@@ -95,6 +95,8 @@ class Steps:
             case Gate():
                 self._gates += 1
                 return _operands(k.GATE, self._gates - 1)
+            case Pay(account):
+                return _operands(k.PAY, account)
             case Send():
                 return _operands(k.SEND)
             case Land():

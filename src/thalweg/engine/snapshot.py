@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from thalweg.engine.assembly import Assembly
 from thalweg.engine.gates import Gates
+from thalweg.engine.kernels.accounts import Accounts
 from thalweg.engine.kernels.eddy import Eddy
 from thalweg.engine.kernels.extrema import Heaps
 from thalweg.engine.kernels.feedback_tables import Feedback
@@ -38,7 +39,7 @@ from thalweg.plan.tree import Join, Leaf, LinearPlan, TreePlan
 _RECORDS: dict[str, type[Any]] = {
     record.__name__: record
     for record in (
-        *(Assembly, DoubleSums, Eddy, Feedback, Frames, Gates, Heads, Heaps, Inbox),
+        *(Accounts, Assembly, DoubleSums, Eddy, Feedback, Frames, Gates, Heads, Heaps, Inbox),
         *(DifferencePlan, Join, Leaf, LinearPlan, TreePlan),
     )
 }

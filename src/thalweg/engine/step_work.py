@@ -3,7 +3,7 @@
 The kernels count as little as they can for every instruction (``Tables.work``): what enters it from outside, and what a
 probe finds. The rest follows. A program is a line of *stretches*, each of which ends with a probe, or with the end of
 the program. Into a stretch flow the matches of the probe before it, and what enters it; out of it goes what its gates
-let through. So every number that is said of a join's work, by whoever asks, is a sum over these rows.
+and accounts let through. So every number that is said of a join's work, by whoever asks, is a sum over these rows.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ class StepWork:
 def _weights(assembly: Assembly, streams: int) -> Int64s:
     """By what each count has to be multiplied for the sums."""
     operations = assembly.steps[:, k.X_OP]
-    probes, stores, gates = (operations == kind for kind in (k.PROBE, k.STORE, k.GATE))
+    probes, stores = operations == k.PROBE, operations == k.STORE
+    gates = (operations == k.GATE) | (operations == k.PAY)
     is_end = ~(stores | gates)
     stretch = np.cumsum(is_end) - is_end
     end = operations[is_end][stretch]

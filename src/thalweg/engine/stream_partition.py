@@ -31,6 +31,7 @@ from operator import and_
 import numpy as np
 
 from thalweg.cql.query import Query, RowsWindow
+from thalweg.engine.accounts import Accounts
 from thalweg.engine.batch import in_time_order
 from thalweg.engine.gates import Gated
 from thalweg.engine.join import Filling, JoinEngine
@@ -296,6 +297,11 @@ class StreamPartition:
     @property
     def seconds(self) -> float:
         return sum(engine.seconds for engine in self._engines.values())
+
+    @property
+    def accounts(self) -> Accounts | None:
+        """None: probes of its joins are not paid for."""
+        return None
 
     @property
     def gated(self) -> Gated | None:

@@ -32,6 +32,7 @@ class Costs:
         base_purge: drop it from there when it expires.
         probe: find the chain of a key: a trip to memory.
         probe_again: find the chain of the same key in a further base window: they are neighbours.
+        probe_slice: find it in a further slice of the same window: 10 of twelve slices, 22 of 36 were measured.
         candidate: follow a chain to one entry; compare its key and lifetime.
         scan: one entry of a nested loop.
         theta: evaluate one further predicate on a candidate.
@@ -45,6 +46,7 @@ class Costs:
     base_purge: float = 3.0
     probe: float = 56.0
     probe_again: float = 2.0
+    probe_slice: float = 15.0
     candidate: float = 13.0
     scan: float = 7.0
     theta: float = 2.0

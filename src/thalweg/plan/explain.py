@@ -12,10 +12,11 @@ from thalweg.cql.durations import format_interval
 from thalweg.cql.query import Query, RangeWindow, StreamRef, Window
 from thalweg.cql.rendering import render
 from thalweg.cql.types import describe
-from thalweg.options import Feedback
+from thalweg.options import AllocationPolicy, Budget, Feedback
 from thalweg.plan.cost import DEFAULT_COSTS, Costs
 from thalweg.plan.difference import AnyPlan, DifferencePlan, format_any
 from thalweg.plan.estimator import Estimator, TreeEstimator, splits_of, streams_of
+from thalweg.plan.explain_budget import explain_budget
 from thalweg.plan.explain_production import explain_production
 from thalweg.plan.explain_text import lay_out
 from thalweg.plan.join_graph import JoinGraph
@@ -53,12 +54,14 @@ def explain_json(
     feedback: Feedback | None = None,
     carried: Sequence[Facts] | None = None,
     basis: Sequence[str] | None = None,
+    budget: Budget | None = None,
+    allocation: AllocationPolicy = "jaqpot",
 ) -> Facts:
     """The query and its plan, for a program: nothing but what JSON knows.
 
     With a ``partitioning`` also how its tuples are spread over buckets; with ``feedback`` also what its joins ask of
     each other; with ``carried``, in the order of the streams, also which of their columns travel to the buckets.
-    ``basis`` says what of the numbers is assumed, and what was measured.
+    ``basis`` says what of the numbers is assumed, and what was measured. With a ``budget`` also how it is divided.
     """
     facts: Facts = {
         "query": query.name,
@@ -73,6 +76,7 @@ def explain_json(
         "states": [],
         "programs": {},
         "production": None,
+        "budget": None,
         "cost": None,
         "why": [],
         "buckets": None if partitioning is None else _buckets(query, partitioning),
@@ -84,6 +88,7 @@ def explain_json(
     elif plan is not None:
         facts |= _Explainer(query, plan, statistics, costs).facts()
         facts["production"] = explain_production(query, plan, feedback)
+        facts["budget"] = explain_budget(query, plan, statistics, budget, allocation)
     return {key: _rounded(value) for key, value in facts.items()}
 
 

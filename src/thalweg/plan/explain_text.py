@@ -41,6 +41,8 @@ def how_it_runs(facts: Facts) -> list[str]:
         lines += section(f"plan  {facts['plan']['text']}", _plan(facts))
         lines += section("what a new tuple does", _programs(facts))
         lines += [f"production  {_production_line(facts['production'])}", *_indented(_production(facts))]
+        if facts["budget"] is not None:
+            lines += [f"budget  {_budget_line(facts['budget'])}", *_indented(_budget(facts["budget"]))]
         lines += section(f"cost  {_cost_line(facts['cost'])}", _cost_table(facts))
         lines += section("why", _why(facts))
     if facts["buckets"] is not None:
@@ -233,6 +235,22 @@ def _production(facts: Facts) -> Iterator[str]:
         yield f"{demand['of']} waits for {wish}: {stops}"
     if facts["production"]["policy"] != "push" and not facts["production"]["demands"]:
         yield "no join stands above another, so nothing is asked for"
+
+
+def _budget_line(budget: Facts) -> str:
+    if not budget["refuses"]:
+        return f"enough: about {count(budget['needed'])} probes/s are needed, and none is refused"
+    share = f"about {percent(budget['share'])} of the results" if budget["granted"] else "no results"
+    probes = f"{count(budget['granted'])} of {count(budget['needed'])} probes/s"
+    return f"{probes}, divided by {budget['allocation']}: {share}"
+
+
+def _budget(budget: Facts) -> Iterator[str]:
+    """What is wanted and allowed on the way of each stream's tuples; a plan under a budget keeps no states."""
+    for alias, steps in budget["programs"].items():
+        if budget["refuses"]:
+            parts = (f"{step['probe']} {count(step['allowed'])} of {count(step['wanted'])}" for step in steps)
+            yield f"{alias}: {' → '.join(parts)}"
 
 
 def _cost_line(cost: Facts) -> str:

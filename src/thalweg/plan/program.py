@@ -94,6 +94,16 @@ class Gate:
 
 
 @dataclass(frozen=True, slots=True)
+class Pay:
+    """Stop here if the budget has no probe left for this.
+
+    ``account``: which of its stream's accounts is asked; there is one for each probe of the program.
+    """
+
+    account: int
+
+
+@dataclass(frozen=True, slots=True)
 class Send:
     """An eddy picks the next probe."""
 
@@ -103,7 +113,7 @@ class Land:
     """An eddy takes back what has grown by a match, and goes on with what is next for it."""
 
 
-Instruction = Probe | Store | Emit | Gate | Send | Land
+Instruction = Probe | Store | Emit | Gate | Pay | Send | Land
 
 
 @dataclass(frozen=True, slots=True)

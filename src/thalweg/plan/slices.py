@@ -245,20 +245,23 @@ def chain_cost(
     """
     places = [0, *(spans.index(end) + 1 for end in ends)]
     looks = sum(_edge(*pair, spans, shares, is_keyed, costs) for pair in pairwise(places))
-    return looks + (costs.candidate if is_keyed else costs.scan * _SCANNED)
+    return looks + (costs.candidate * FOUND if is_keyed else costs.scan * _SCANNED)
 
 
 def _edge(start: int, end: int, spans: Sequence[Span], shares: Sequence[float], is_keyed: bool, costs: Costs) -> float:
     """What a merged slice costs a probe: a look, and the candidates that are there longer than they are of use."""
     whole = sum(part * _length(span) for part, span in zip(shares, spans, strict=True))
     longer = sum(shares[i] * (_length(spans[end - 1]) - _length(spans[i])) for i in range(start, end))
-    look = costs.probe_again if is_keyed else costs.probe / _SCANNED
-    compare = costs.candidate if is_keyed else costs.scan * _SCANNED
+    look = costs.probe_slice if is_keyed else costs.probe / _SCANNED
+    compare = costs.candidate * FOUND if is_keyed else costs.scan * _SCANNED
     return look + compare * longer / max(whole, 1e-9)
 
 
 _FOREVER = 2.0**62
 """Microseconds that stand for an unbounded window where lengths are compared."""
+FOUND = 8
+"""Candidates that a probe finds by a key, about: nothing is known of the streams when slices are cut. If there are
+fewer, slices cost some per cent too much. If there are many more, merging too much would cost as much as the join."""
 _SCANNED = 1_000
 """Tuples that a nested loop goes through, about, against which the look into one more slice is nothing."""
 

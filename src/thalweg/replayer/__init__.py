@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from thalweg.replayer.api import Progress, open_replay, open_replays, open_tables, pick_query, replay, run, run_all
-from thalweg.replayer.replaying import Entries, Replay, Transitions
-from thalweg.replayer.summary import PlanUse, ReplayResult, StateSize, Summary
+from thalweg.replayer.replaying import Budgets, Entries, Replay, Transitions
+from thalweg.replayer.summary import BudgetUse, PlanUse, ReplayResult, StateSize, StepUse, Summary
 
 __all__ = [
+    "BudgetUse",
+    "Budgets",
     "Entries",
     "PlanUse",
     "Progress",
     "Replay",
     "ReplayResult",
     "StateSize",
+    "StepUse",
     "Summary",
     "Transitions",
     "open_replay",

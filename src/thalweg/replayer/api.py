@@ -15,7 +15,7 @@ from thalweg.cql.query import Query
 from thalweg.errors import QueryError, warn
 from thalweg.event_times import DEFAULT_TIME, Times, TimeUnits, time_columns, time_units, with_unit
 from thalweg.options import Options
-from thalweg.replayer.replaying import Entries, Entry, Replay, Transitions
+from thalweg.replayer.replaying import Budgets, Entries, Entry, Replay, Transitions
 from thalweg.replayer.summary import ReplayResult, Summary
 
 _AN_ENTRY = "For example entries=[(1000, 'q1', 'enter')]."
@@ -33,6 +33,7 @@ def replay(
     options: Options | Mapping[str, Any] | None = None,
     transitions: Transitions | None = None,
     entries: Entries | None = None,
+    budgets: Budgets | None = None,
     query: str | None = None,
 ) -> pa.Table | dict[str, pa.Table]:
     """Answer a query over finite tables; or several, each with a name, at once.
@@ -52,6 +53,7 @@ def replay(
             all together. A query that enters sees what windows hold for the others, and all of static relations, and
             has the results that come from then on. One that leaves has emitted what belongs to times before the next
             tuple's. Behind the last tuple nobody comes or goes.
+        budgets: (position, budget) pairs: what ``Options(budget=...)`` is from there on; None: nothing is refused.
         query: the name of the one query to answer, if the text has several.
 
     Returns:
@@ -82,6 +84,7 @@ def replay(
         options=options,
         transitions=transitions,
         entries=entries,
+        budgets=budgets,
         query=query,
     )
     told: set[tuple[str, str]] = set()
@@ -99,12 +102,20 @@ def run(
     time_unit: TimeUnits | None = None,
     options: Options | Mapping[str, Any] | None = None,
     transitions: Transitions | None = None,
+    budgets: Budgets | None = None,
     query: str | None = None,
     progress: Progress | None = None,
 ) -> ReplayResult:
     """Like :func:`replay` of one query, with a summary; ``query`` picks one of several named queries of the text."""
     replay = open_replay(
-        cql, streams, time=time, time_unit=time_unit, options=options, transitions=transitions, query=query
+        cql,
+        streams,
+        time=time,
+        time_unit=time_unit,
+        options=options,
+        transitions=transitions,
+        budgets=budgets,
+        query=query,
     )
     for done in replay.steps():
         if progress is not None:
@@ -121,6 +132,7 @@ def run_all(
     options: Options | Mapping[str, Any] | None = None,
     transitions: Transitions | None = None,
     entries: Entries | None = None,
+    budgets: Budgets | None = None,
     query: str | None = None,
     progress: Progress | None = None,
 ) -> dict[str, ReplayResult]:
@@ -133,6 +145,7 @@ def run_all(
         options=options,
         transitions=transitions,
         entries=entries,
+        budgets=budgets,
         query=query,
     )
     total, before = sum(replay.total for replay in replays), 0
@@ -154,12 +167,14 @@ def open_replay(
     time_unit: TimeUnits | None = None,
     options: Options | Mapping[str, Any] | None = None,
     transitions: Transitions | None = None,
+    budgets: Budgets | None = None,
     query: str | None = None,
 ) -> Replay:
     """What :func:`run` goes through, to be gone through a step at a time."""
     chosen = Options.of(options)
     tables, catalog = open_tables(streams, time, time_unit)
-    return Replay(Group.of(pick_query(language.bind(cql, catalog), query)), tables, chosen, transitions or ())
+    group = Group.of(pick_query(language.bind(cql, catalog), query))
+    return Replay(group, tables, chosen, transitions or (), budgets=budgets or ())
 
 
 def open_replays(
@@ -171,6 +186,7 @@ def open_replays(
     options: Options | Mapping[str, Any] | None = None,
     transitions: Transitions | None = None,
     entries: Entries | None = None,
+    budgets: Budgets | None = None,
     query: str | None = None,
 ) -> list[Replay]:
     """What :func:`run_all` goes through: one replay for each group of queries over the same join."""
@@ -192,7 +208,17 @@ def open_replays(
         raise QueryError(f"entries are a list of them, not {entries!r}", None, _AN_ENTRY)
     for entry in entries or ():
         mine[_owner(groups, entry)].append(entry)
-    return [Replay(group, tables, chosen, transitions or (), own) for group, own in zip(groups, mine, strict=True)]
+    if budgets and len(groups) > 1:
+        names = ", ".join(group.whole.name for group in groups)
+        raise QueryError(
+            f"the queries of the text have {len(groups)} joins ({names}), and a position counts the tuples of one",
+            None,
+            "Pick one with query=...",
+        )
+    return [
+        Replay(group, tables, chosen, transitions or (), own, budgets or ())
+        for group, own in zip(groups, mine, strict=True)
+    ]
 
 
 def _place_in(cql: str) -> Callable[[str], int]:

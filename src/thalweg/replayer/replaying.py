@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time as clock
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import Literal, get_args
@@ -16,7 +17,8 @@ from thalweg.arrow_input import unusable_columns
 from thalweg.cql.group import Group
 from thalweg.cql.query import StreamRef
 from thalweg.driver.bucket_driver import BucketDriver
-from thalweg.driver.planning import interval_option, plan_for
+from thalweg.driver.planning import check_budget, interval_option, plan_for
+from thalweg.engine.accounts import Spent
 from thalweg.engine.batch import Batch
 from thalweg.engine.compilation import ready_kernels
 from thalweg.engine.join_bucket import JoinBucket
@@ -25,19 +27,26 @@ from thalweg.engine.payload import TablePayload
 from thalweg.engine.readers import Emitted
 from thalweg.engine.savings import Savings
 from thalweg.engine.time_bounds import FOREVER
-from thalweg.errors import PlanError, QueryError
+from thalweg.errors import OptionError, PlanError, QueryError
 from thalweg.event_times import warn_of_zones
-from thalweg.options import Options
+from thalweg.options import Budget, Options
 from thalweg.plan.difference import format_any
 from thalweg.plan.statistics import Statistics
 from thalweg.plan.tree import Node, format_node
 from thalweg.policies import Policies
 from thalweg.replayer.arrivals import Arrivals, arrivals, cut, measured_statistics
-from thalweg.replayer.summary import PlanUse, ReplayResult, StateSize, Summary
+from thalweg.replayer.summary import BudgetUse, PlanUse, ReplayResult, StateSize, StepUse, Summary
 
 Transitions = Sequence[tuple[int, str]]
 """(position, plan text): the plan from the tuple at this position of the total order on."""
 
+
+Budgets = Sequence[tuple[int, int | str | None]]
+"""(position, budget as of ``Options(budget=...)``): the budget from the tuple at this position on."""
+
+
+WHOLE = "100%"
+"""The budget that a run begins with if only changes of it were given: it refuses nothing."""
 
 Change = Literal["enter", "leave"]
 Entry = tuple[int, str, Change]
@@ -65,10 +74,11 @@ class Replay:
         options: Options,
         transitions: Transitions = (),
         entries: Entries = (),
+        budgets: Budgets = (),
     ) -> None:
         self.group = group
         self.query = query = group.whole
-        self.options = options
+        self.options = options if options.budget is not None or not budgets else replace(options, budget=WHOLE)
         self.answers: dict[str, list[pa.Table]] = {reader.name: [] for reader in group.readers}
         self.plans: list[PlanUse] = []
         lateness = None if options.lateness is None else interval_option("lateness", options.lateness)
@@ -82,11 +92,14 @@ class Replay:
         self.moving = {ref.alias: a for ref, a in self._pairs() if not ref.is_static}
         self.total = sum(len(a) for a in self.moving.values())
         self.switches = self._check(transitions)
+        self.budgets = self._check_budgets(budgets)
         self.entries = self._check_entries(entries)
         first = {name: change for _, name, change in reversed(self.entries)}
         self._present = [reader.name for reader in group.readers if first.get(reader.name) != "enter"]
         written = options.plan is not None or bool(self.switches)
-        self.policies = Policies.of(options, written=written, lasting=query.may_hold_forever)
+        self.policies = Policies.of(self.options, written=written, lasting=query.may_hold_forever)
+        if self.policies.budget is not None:
+            check_budget(group)
 
     def _pairs(self) -> Iterator[tuple[StreamRef, Arrivals]]:
         return zip(self.query.streams, self.arrivals, strict=True)
@@ -110,6 +123,21 @@ class Replay:
                 )
             plan_for(self.query, Statistics.default(self.query), text, self.options.states)
             checked.append((position, text))
+        return sorted(checked, key=lambda pair: pair[0])
+
+    def _check_budgets(self, budgets: Budgets) -> list[tuple[int, int | str | None]]:
+        checked = []
+        for change in budgets:
+            if not isinstance(change, Sequence) or isinstance(change, str) or len(change) != 2:
+                raise OptionError(f"a change of budget is a position and a budget, as in (1000, '60%'), not {change!r}")
+            position, budget = change
+            Budget.of(budget)
+            if not isinstance(position, int) or isinstance(position, bool) or not 0 <= position <= self.total:
+                raise OptionError(
+                    f"the budget is to change to {budget!r} at position {position!r}. "
+                    f"Positions count the {self.total} tuples of the input from 0."
+                )
+            checked.append((position, budget))
         return sorted(checked, key=lambda pair: pair[0])
 
     def _check_entries(self, entries: Entries) -> list[tuple[int, str, Change]]:
@@ -152,12 +180,16 @@ class Replay:
     def steps(self) -> Iterator[int]:
         """Process a batch at a time; yields how many tuples are done."""
         policies = self.policies
-        self._compile_seconds = ready_kernels(eddies=policies.is_eddy, feedback=policies.feedback is not None)
+        self._compile_seconds = ready_kernels(
+            eddies=policies.is_eddy, feedback=policies.feedback is not None, budget=policies.budget is not None
+        )
         started = clock.perf_counter()
         self._payloads = [TablePayload(a.table) for a in self.arrivals]
         self._states: tuple[StateSize, ...] = ()
         self._work = Work(0, 0, 0, 0, 0, 0)
         self._savings: Savings | None = None
+        self._budget = self.options.budget
+        self._spent = Spent.nothing(len(self.query.streams))
         self._decisions: tuple[Decision, ...] = ()
         self._chains: dict[str, tuple[int | None, ...]] = {}
         self._routings = 0
@@ -181,6 +213,8 @@ class Replay:
         self._driver = driver = BucketDriver(self._serving, self.policies, self._payloads, keeps_all=changes)
         self._latest = driver
         driver.begin(measured_statistics(self.query, self.arrivals), self.options.plan)
+        if driver.spender is not None:
+            driver.set_budget(self._budget)
         self._note_plan(position)
         driver.bucket.offer([_batch(a, 0, len(a)) if ref.is_static else None for ref, a in self._pairs()])
         self._take(driver.advance())
@@ -205,6 +239,8 @@ class Replay:
             self._routings += driver.bucket.routings
         if driver.savings is not None:
             self._savings = (self._savings or Savings()) + driver.savings
+        if driver.spent is not None:
+            self._spent += driver.spent
         if driver.controller is not None:
             self._decisions += tuple(driver.controller.decisions)
 
@@ -240,6 +276,7 @@ class Replay:
                 present=tuple(self._presence(reader.name)),
                 chains=self._chains,
                 routings=self._routings,
+                budget=self._budget_use(),
             ),
             self._late_rows(),
         )
@@ -252,10 +289,24 @@ class Replay:
         ends = [position for position, change in mine if change == "leave"] + [self.total]
         yield from zip((position for position, change in mine if change == "enter"), ends, strict=False)
 
+    def _budget_use(self) -> BudgetUse | None:
+        spender, spent = None if self._latest is None else self._latest.spender, self._spent
+        if spender is None:
+            return None
+        wanted, allowed, refused = (each.tolist() for each in (spent.wanted, spent.allowed, spent.refused))
+        steps = tuple(
+            StepUse(alias, step + 1, wanted[s][step], allowed[s][step], refused[s][step])
+            for s, alias in enumerate(self.query.aliases)
+            for step in range(len(wanted[s]))
+        )
+        needed, granted = spender.division.needed, spender.division.granted
+        return BudgetUse(self.options.allocation, needed, granted, steps, spent.share, spent.error)
+
     def _steps(self) -> Iterator[int]:
         events: list[tuple[int, Callable[[], None]]] = [
             *((position, partial(self._change, position)) for position in sorted({e[0] for e in self.entries})),
             *((position, partial(self._switch, position, text)) for position, text in self.switches),
+            *((position, partial(self._set_budget, budget)) for position, budget in self.budgets),
         ]
         events.sort(key=lambda event: event[0])
         done = 0
@@ -333,6 +384,11 @@ class Replay:
         if self._driver is not None:
             self._driver.command(text, taken=position, lasts=False)
             self._note_plan(position)
+
+    def _set_budget(self, value: int | str | None) -> None:
+        self._budget = value
+        if self._driver is not None:
+            self._driver.set_budget(value)
 
     def _note_plan(self, position: int) -> None:
         if self.driver.plan is not None:

@@ -30,6 +30,40 @@ class PlanUse:
 
 
 @dataclass(frozen=True, slots=True)
+class StepUse:
+    """The probes of one step of a stream's tuples; the first step is 1."""
+
+    stream: str
+    step: int
+    wanted: int
+    allowed: int
+    refused: int
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetUse:
+    """What a budget was spent on, and what was left out.
+
+    Attributes:
+        allocation: who divided it.
+        needed: probes per second of event time that would have refused nothing, as last estimated.
+        granted: probes per second of event time that there were, by then.
+        steps: what was wanted, allowed and refused.
+        share: the estimated share of the full join's results that was found. None: it cannot be said, since probes were
+            refused that had no chance to be allowed.
+        error: the standard error of the share.
+
+    """
+
+    allocation: str
+    needed: float
+    granted: float
+    steps: tuple[StepUse, ...]
+    share: float | None
+    error: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Summary:
     """What happened in a replay.
 
@@ -56,6 +90,7 @@ class Summary:
         chains: for each stream whose window several queries shared at the end: the ends of its slices, in microseconds
             after a tuple's event time; None: for ever.
         routings: how many ages and selections were compared to tell results to queries.
+        budget: what it was spent on; None where there is none.
 
     """
 
@@ -79,6 +114,8 @@ class Summary:
     present: tuple[tuple[int, int], ...] = ()
     chains: Mapping[str, tuple[int | None, ...]] = field(default_factory=dict)
     routings: int = 0
+
+    budget: BudgetUse | None = None
 
     @property
     def is_shared(self) -> bool:

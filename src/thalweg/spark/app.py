@@ -260,7 +260,8 @@ class App:
         """Send a command to the running queries of this app: ``app.command("plan", plan="(A B) C")``.
 
         ``query="name"`` sends it to the query of that name alone (``CREATE QUERY name AS ...``), and so does
-        the id that Spark gives the query (``StreamingQuery.id``).
+        the id that Spark gives the query (``StreamingQuery.id``). Runs that :meth:`start` has started have names,
+        too: ``run1``.
 
         A plan that fits none of the queries of the directory, and a name that none of them has, is an error.
 
@@ -269,8 +270,13 @@ class App:
             later ``latest_refused``), under this name.
 
         """
-        given = new_command(command, **arguments)
-        return self._commands.send(checked(given, [*self._receivers, *known_receivers(self._commands)]))
+        places = {self._commands: [*self._receivers, *known_receivers(self._commands)]}
+        if (shared := self._shared.commands) is not None:
+            places.setdefault(shared, known_receivers(shared))
+        given = checked(new_command(command, **arguments), [each for known in places.values() for each in known])
+        named = given.get("query")
+        meant = [files for files, known in places.items() if named in [each.query for each in known]]
+        return [files.send(given) for files in meant or places][-1]
 
     def metrics(
         self, query: StreamingQuery | None = None, *, progress: StreamingQueryProgress | None = None

@@ -76,6 +76,7 @@ def add_up(reports: Sequence[Mapping[str, Any]]) -> Metrics:
         total[name] = _sum(report[name] for report in reports)
     for name in _TEXTS:
         total[name] = list(dict.fromkeys(text for report in reports for text in report[name]))
+    total["slices"] = _slices(reports)
     total["seconds"] = dict.fromkeys(PHASES, 0.0) | _sum(report["seconds"] for report in reports)
     if any("savings" in report for report in reports):
         total["savings"] = dict(_sum(report["savings"] for report in reports if "savings" in report))
@@ -92,6 +93,24 @@ def _sum(counts: Iterable[Mapping[str, Any]]) -> Counts:
         for name, number in each.items():
             total[name] += number
     return total
+
+
+def _slices(reports: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, int | None]]]:
+    """By alias the slices of its window, all buckets together: until which age tuples are kept, and how many are held.
+
+    >>> _slices([{"slices": {"t": [[5, 2], [None, 1]]}}, {"slices": {"t": [[None, 3]]}}])
+    {'t': [{'until_us': 5, 'tuples': 2}, {'until_us': None, 'tuples': 4}]}
+    """
+    held: dict[str, dict[int | None, int]] = {}
+    for report in reports:
+        for alias, slices in report.get("slices", {}).items():
+            mine = held.setdefault(alias, {})
+            for end, tuples in slices:
+                mine[end] = mine.get(end, 0) + tuples
+    return {
+        alias: [{"until_us": end, "tuples": mine[end]} for end in sorted(mine, key=lambda end: (end is None, end or 0))]
+        for alias, mine in held.items()
+    }
 
 
 def _with_timestamps(report: Mapping[str, Any]) -> Metrics:

@@ -25,6 +25,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from thalweg.errors import OptionError, QueryError, UnsupportedError
 from thalweg.options import Options
 from thalweg.spark.answer import Answer
+from thalweg.spark.command_files import CommandFiles
 from thalweg.spark.data_sources import active
 from thalweg.spark.metrics import metrics_of
 from thalweg.spark.outbox.reading import read_stream, read_table
@@ -204,6 +205,11 @@ class SharedQueries:
             return [{"query": each.name, "run": None, "text": each.text} for each in self._collected]
         told = {name: metrics_of(query.lastProgress) for name, query in self._running().runs.items()}
         return overview(self._registry, told, self._options.sharing)
+
+    @property
+    def commands(self) -> CommandFiles | None:
+        """Where commands to the runs are put; None: none was started."""
+        return None if self._registry is None else self._registry.commands
 
     def _require(self) -> Registry:
         if self._registry is None:

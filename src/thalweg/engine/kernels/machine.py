@@ -19,6 +19,7 @@ Design
     STORE  ``storing.store``    the next instruction
     EMIT   ``storing.emit``     SCAN
     GATE   ``feedback``         the next instruction, or SCAN if nobody needs the tuple
+    PAY    ``accounts``         the next instruction, or SCAN if the budget has no probe for the tuple
     ASK    ``feedback``         SCAN; a probe without a match asks which part of the tuple has no partner
     SEND   ``eddy``             the PROBE that an eddy picks
     LAND   ``eddy``             STORE, EMIT or SEND, whatever is next after that match
@@ -52,6 +53,7 @@ Cost
 
 from __future__ import annotations
 
+from thalweg.engine.kernels import accounts as budget
 from thalweg.engine.kernels import arrival, probing
 from thalweg.engine.kernels import eddy as eddies
 from thalweg.engine.kernels import feedback as fb
@@ -75,6 +77,7 @@ def run(
     limit: int,
     eddy: eddies.Eddy | None = None,
     feedback: fb.Feedback | None = None,
+    accounts: budget.Accounts | None = None,
 ) -> tuple[int, int]:
     """Process up to ``limit`` tuples of the inbox in total order; (what it stopped for, which store).
 
@@ -94,6 +97,7 @@ def run(
         eddy: who picks the next probe of a new tuple. Without one, nothing of it is compiled: a pipeline pays nothing
             for it.
         feedback: who says that nobody needs what a partial tuple would become; likewise.
+        accounts: what probes of new tuples are paid from; likewise.
 
     """
     steps, programs, work = tables.steps, tables.programs, tables.work
@@ -131,6 +135,8 @@ def run(
                 fb.add_to_filters(mem, tables, frames, feedback, stream, watermark)
             if eddy is not None:
                 eddies.embark(eddy, work, stream)
+            if accounts is not None:
+                budget.feed(accounts, stream)
 
         elif phase == k.PROBE:
             told = probing.open_probe(
@@ -190,10 +196,20 @@ def run(
             if not emit(mem, tables, frames, depth, output):
                 stop = k.OUTPUT_FULL
                 break
+            if accounts is not None:
+                budget.count_result(accounts, frames.program[0], depth)
             phase = k.SCAN if depth >= 0 else k.FETCH
 
         elif feedback is not None and phase == k.GATE:
             if fb.passes(mem, floats, tables, frames, feedback, step, depth, clock, watermark):
+                step += 1
+                phase = steps[step, k.X_OP]
+            else:
+                work[step, k.W_LEFT_OUT] += 1
+                phase = k.SCAN if depth >= 0 else k.FETCH
+
+        elif accounts is not None and phase == k.PAY:
+            if budget.pay(accounts, frames.program[0], steps[step, k.X_TARGET], depth):
                 step += 1
                 phase = steps[step, k.X_OP]
             else:

@@ -49,14 +49,15 @@ N_BIRTH = 16  # where, of a state that is not complete, the sequence number is, 
 N_KEPT_MASK = 17  # where its entries have their mask (0: they keep none)
 STATE_FIELDS = 18
 # Columns of Tables.steps, a row per instruction. What it does, and with what: a PROBE has the window or state that it
-# looks into, and how; a STORE the state, and whether the key must be live; a GATE its row of Feedback.gates.
+# looks into, and how; a STORE the state, and whether the key must be live; a GATE its row of Feedback.gates; a PAY the
+# step whose account it asks.
 X_OP, X_TARGET, X_IS_STATE, X_PATH, X_FIELD, X_KEY, X_KEY_COUNT, X_CHECKS, X_CHECK_COUNT = range(9)
 X_THETAS, X_THETA_COUNT, X_BINDS, X_BIND_COUNT, X_SCAN, X_PARTS, X_PART_COUNT = range(9, 16)
 X_ALWAYS = 2  # of a STORE, in the place of X_IS_STATE
 STEP_FIELDS = 16
 # Columns of Tables.work, a row per instruction: tuples that began with it, or were sent to it; the candidates of a
-# PROBE; its matches, or what a STORE or a GATE has left out. How often any instruction was done follows from these:
-# what an instruction lets through is what the next one gets (engine.step_work).
+# PROBE; its matches, or what a STORE, a GATE or a PAY has left out. How often any instruction was done follows from
+# these: what an instruction lets through is what the next one gets (engine.step_work).
 W_ENTERED, W_CANDIDATES, W_MATCHES = range(3)
 W_LEFT_OUT = W_MATCHES
 WORK_FIELDS = 3
@@ -99,7 +100,7 @@ R_FRAME, R_DEPTH, R_STEP, R_PHASE, R_OUTPUTS, R_DEATHS, R_WATERMARK = range(7)
 REGISTERS = 7
 # What the machine does next: take a tuple, look for the next match of the innermost probe, ask which part of a tuple
 # has no partner; or the next instruction. BACK ends a program that emits nothing.
-FETCH, SCAN, ASK, PROBE, STORE, EMIT, GATE, LAND, SEND = range(9)
+FETCH, SCAN, ASK, PROBE, STORE, EMIT, GATE, LAND, SEND, PAY = range(10)
 BACK = SCAN
 # What is counted beside Tables.work.
 C_TUPLES, C_COMPLETIONS, C_FINISHED, C_PURGED = range(4)

@@ -26,21 +26,25 @@ Rivals:
 - :mod:`~thalweg.plan.allocation.shedding`: fewer tuples.
 - :mod:`~thalweg.plan.allocation.harvest`: parts of windows.
 
-:mod:`~thalweg.plan.allocation.registry` has all policies by name.
+:mod:`~thalweg.plan.allocation.registry` has all policies by name; :mod:`~thalweg.plan.allocation.division` makes of
+an allocation what a running join needs.
 """
 
+from thalweg.options import AllocationPolicy
 from thalweg.plan.allocation.allowances import Allocation, Harvest
 from thalweg.plan.allocation.derivation import model_of_plan, model_of_programs, model_of_tree
+from thalweg.plan.allocation.division import Division, divide
 from thalweg.plan.allocation.flows import Flows, saturation
 from thalweg.plan.allocation.model import AllocationModel, HalfWayJoin, StateLoad, StreamLoad
 from thalweg.plan.allocation.path_table import PathRow, path_table
-from thalweg.plan.allocation.registry import POLICIES, AllocationPolicy, allocate
+from thalweg.plan.allocation.registry import POLICIES, allocate
 
 __all__ = [
     "POLICIES",
     "Allocation",
     "AllocationModel",
     "AllocationPolicy",
+    "Division",
     "Flows",
     "HalfWayJoin",
     "Harvest",
@@ -48,6 +52,7 @@ __all__ = [
     "StateLoad",
     "StreamLoad",
     "allocate",
+    "divide",
     "model_of_plan",
     "model_of_programs",
     "model_of_tree",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Literal
 
 from thalweg.errors import AllocationError
+from thalweg.options import AllocationPolicy
 from thalweg.plan.allocation.allowances import Allocation
 from thalweg.plan.allocation.grepp import grepp
 from thalweg.plan.allocation.harvest import harvest
@@ -13,18 +13,6 @@ from thalweg.plan.allocation.heuristics import best_hj, ebest_hj, equal_hj, glob
 from thalweg.plan.allocation.jaqpot import jaqpot
 from thalweg.plan.allocation.model import AllocationModel
 from thalweg.plan.allocation.shedding import random_shedding
-
-AllocationPolicy = Literal[
-    "jaqpot",
-    "grepp",
-    "best_hj",
-    "equal_hj",
-    "global_hjpr",
-    "ebest_hj",
-    "sbest_hj",
-    "random_shedding",
-    "harvest",
-]
 
 POLICIES: Mapping[AllocationPolicy, Callable[[AllocationModel, float], Allocation]] = {
     "jaqpot": jaqpot,

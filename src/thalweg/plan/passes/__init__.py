@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from thalweg.plan.passes.accounts import open_accounts
 from thalweg.plan.passes.gates import insert_gates
 from thalweg.plan.passes.routes import leave_open
 from thalweg.plan.passes.setting import Gating, Setting
@@ -15,8 +16,8 @@ from thalweg.plan.program import Programs
 
 Pass = Callable[[Programs, Setting], Programs]
 
-PASSES: tuple[Pass, ...] = (leave_open, insert_gates)
-"""In this order: gates go into the programs that run, whoever picks their next probe."""
+PASSES: tuple[Pass, ...] = (leave_open, insert_gates, open_accounts)
+"""In this order: gates go into the programs that run, whoever picks their next probe; what they stop pays nothing."""
 
 
 def apply_passes(programs: Programs, setting: Setting) -> Programs:

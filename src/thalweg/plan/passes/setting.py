@@ -35,6 +35,7 @@ class Setting:
     Attributes:
         routed: an eddy picks the next probe of every tuple (CACQ, STAIRs).
         gating: joins tell those below them what nobody needs; None: they do not.
+        budgeted: probes of new tuples are paid for.
 
     """
 
@@ -42,3 +43,4 @@ class Setting:
     graph: JoinGraph
     routed: bool = False
     gating: Gating | None = None
+    budgeted: bool = False

@@ -1,0 +1,141 @@
+"""How a running join divides its budget: measured needs, rates that change, budgets that are changed."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+
+from tests.adapt.workloads import STAR, steady_star, turning_star
+from thalweg.cql import Source, bind
+from thalweg.cql.group import Group
+from thalweg.driver.bucket_driver import BucketDriver
+from thalweg.errors import OptionError
+from thalweg.options import AllocationPolicy, Budget, Options
+from thalweg.plan import JoinGraph, Statistics, parse_plan
+from thalweg.plan.allocation import POLICIES, AllocationModel, divide, model_of_plan, saturation
+from thalweg.policies import Policies
+from thalweg.replayer import BudgetUse, run
+
+FIXED = {"plan": "((h a) b) c", "adaptive": False}
+
+
+def used(tables: dict[str, Any], options: dict[str, Any], **others: Any) -> BudgetUse:
+    summary = run(STAR, tables, options=FIXED | options, **others).summary
+    assert summary.budget is not None
+    return summary.budget
+
+
+def model() -> AllocationModel:
+    graph = JoinGraph(3, classes=(frozenset({0, 1, 2}),))
+    known = Statistics((100.0, 300.0, 10.0), (500.0, 1500.0, 50.0), ({0: 100.0, 1: 100.0, 2: 100.0},))
+    return model_of_plan(parse_plan("(A B) C", "ABC"), graph, known)
+
+
+def cost(division_feeds: Any, rates: tuple[float, ...]) -> float:
+    return math.fsum(feed * rate for path, rate in zip(division_feeds, rates, strict=True) for feed in path)
+
+
+@pytest.mark.parametrize("policy", [name for name in POLICIES if name not in ("random_shedding", "harvest")])
+@pytest.mark.parametrize("share", [0.01, 0.3, 0.99])
+def test_feeds_cost_the_budget_and_no_path_gets_nothing(policy: AllocationPolicy, share: float) -> None:
+    budget = Budget(share=share)
+    division = divide(model(), budget, policy)
+    rates = (100.0, 300.0, 10.0)
+    assert division.granted == pytest.approx(share * saturation(model()))
+    assert cost(division.feeds, rates) <= division.granted * 1.0001 + sum(rates) * 2 / 1024
+    assert min(map(min, division.feeds)) > 0
+
+
+def test_enough_is_no_limit_nothing_is_nothing_and_relations_pay_nothing() -> None:
+    for budget in (Budget(), Budget.of("100%"), Budget.of(10**9)):
+        assert divide(model(), budget, "jaqpot").feeds == ((math.inf,) * 2,) * 3
+        assert not divide(model(), budget, "jaqpot").refuses
+    assert divide(model(), Budget.of(0), "jaqpot").feeds == ((0.0,) * 2,) * 3
+    some = divide(model(), Budget.of("10%"), "jaqpot", unpaid={2}).feeds
+    assert some[2] == (math.inf,) * 2
+    assert max(some[0]) < math.inf
+
+
+def test_the_policies_of_the_options_are_those_of_the_registry() -> None:
+    assert set(get_args(AllocationPolicy)) == set(POLICIES)
+
+
+def test_a_budget_is_held_per_second_of_event_time() -> None:
+    seconds = 20.0
+    tables = steady_star(seconds=seconds)
+    whole = used(tables, {"budget": "100%"})
+    wanted = sum(step.wanted for step in whole.steps) / seconds
+    assert whole.needed == pytest.approx(wanted, rel=0.15)
+    for share in (0.2, 0.6):
+        use = used(tables, {"budget": f"{share:.0%}"})
+        allowed = sum(step.allowed for step in use.steps) / seconds
+        assert allowed <= 1.1 * share * wanted
+        assert allowed >= 0.7 * share * wanted
+        absolute = used(tables, {"budget": int(share * wanted)})
+        assert sum(step.allowed for step in absolute.steps) / seconds <= 1.1 * share * wanted
+
+
+def test_the_estimated_share_is_near_the_true_one() -> None:
+    tables = steady_star(seconds=10.0)
+    full = run(STAR, tables, options=FIXED).table.num_rows
+    for budget in ("30%", "70%"):
+        result = run(STAR, tables, options=FIXED | {"budget": budget})
+        use = result.summary.budget
+        assert use is not None
+        assert use.share is not None
+        assert use.error is not None
+        assert abs(use.share - result.table.num_rows / full) < 4 * use.error
+        assert 0 < use.error < 0.2
+
+
+def test_jaqpot_finds_more_than_an_even_division() -> None:
+    """Under the same budget (JAQPOT 5)."""
+    tables = steady_star(seconds=10.0)
+    found = {
+        policy: run(STAR, tables, options=FIXED | {"budget": "20%", "allocation": policy}).table.num_rows
+        for policy in ("jaqpot", "equal_hj")
+    }
+    assert found["jaqpot"] > 1.2 * found["equal_hj"], found
+
+
+def test_what_streams_need_is_measured_anew_while_most_is_refused() -> None:
+    """The second half has ten times fewer partners than the first: the first rows would say too much."""
+    tables = turning_star(seconds=30.0)
+    needed = [used(tables, {"budget": budget}).needed for budget in ("100%", "20%")]
+    first = {name: table.slice(0, len(table) // 2) for name, table in tables.items()}
+    before = used(first, {"budget": "100%"}).needed
+    assert needed[1] == pytest.approx(needed[0], rel=0.2)
+    assert not 0.8 < needed[0] / before < 1.25, (needed, before)
+
+
+def test_the_budget_of_a_driver_is_changed_while_it_runs_if_there_is_one() -> None:
+    tables = steady_star(seconds=1.0)
+    (query,) = bind(STAR, {name: Source(table.schema, "ts") for name, table in tables.items()})
+    driver = BucketDriver(Group.of(query), Policies(states="none", budget=Budget.of(0)))
+    driver.begin(Statistics.default(query), None)
+    assert driver.spender is not None
+    assert driver.spender.division.granted == 0
+    driver.set_budget("50%")
+    assert driver.spender.division.granted == pytest.approx(driver.spender.division.needed / 2)
+    driver.set_budget(None)
+    assert not driver.spender.division.refuses
+    unlimited = BucketDriver(Group.of(query), Policies())
+    unlimited.begin(Statistics.default(query), None)
+    assert unlimited.spent is None
+    with pytest.raises(OptionError, match="was begun without a budget, and cannot be given one"):
+        unlimited.set_budget(10)
+
+
+def test_a_budget_is_for_one_bucket_yet() -> None:
+    policies = Policies.of(Options(budget=10), written=False, lasting=False)
+    assert policies.states == "none"
+    with pytest.raises(OptionError, match="On Spark there is none yet"):
+        policies.shared_by(4)
+
+
+def test_numbers_in_summaries_are_plain_ones() -> None:
+    use = used(steady_star(seconds=1.0), {"budget": "50%"})
+    assert not any(isinstance(value, np.generic) for step in use.steps for value in (step.wanted, step.allowed))

@@ -1,0 +1,301 @@
+"""Accounts: what a budget refuses, whatever the plan, and what they say about what was left out."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.deciding import decider_of
+from tests.engine.test_join import (
+    Setting,
+    Tuple,
+    make_eager,
+    naive,
+    random_plan,
+    random_production,
+    random_setting,
+    words,
+)
+from thalweg.cql.query import AttributeClass, Output, Query, RangeWindow, StreamRef
+from thalweg.engine.accounts import Accounts, Spent
+from thalweg.engine.join import JoinEngine
+from thalweg.engine.kernels import accounts as kernel
+from thalweg.errors import PlanError
+from thalweg.options import Budget, Feedback, Production
+from thalweg.plan.join_graph import JoinGraph
+from thalweg.plan.passes import Setting as PassSetting
+from thalweg.plan.passes import apply_passes
+from thalweg.plan.program import Pay, Probe, compile_programs
+from thalweg.plan.tree import parse_plan
+from thalweg.policies import Policies
+
+Answer = Counter[tuple[int, ...]]
+Feeds = tuple[tuple[float, ...], ...]
+UNLIMITED = math.inf
+
+
+def random_feeds(rng: random.Random, n: int) -> Feeds:
+    """Some accounts get nothing, some all that they ask for."""
+    common = rng.choice([0.0, 0.1, 0.5, 1.0, 5.0])
+    return tuple(tuple(rng.choice([common, common, 0.0, 0.3, UNLIMITED]) for _ in range(n - 1)) for _ in range(n))
+
+
+def everything(n: int) -> Feeds:
+    return ((UNLIMITED,) * (n - 1),) * n
+
+
+def accounts_of(engine: JoinEngine) -> Accounts:
+    assert engine.accounts is not None
+    return engine.accounts
+
+
+def run_paid(
+    setting: Setting,
+    rng: random.Random,
+    feeds: dict[int, Feeds],
+    production: Production | Feedback = "push",
+    *,
+    cuts: int = 20,
+    plans: int | None = None,
+) -> tuple[Answer, JoinEngine]:
+    """Batches cut anywhere; ``feeds`` from a position on; plans change anywhere, or where ``plans`` seeds it."""
+    n = len(setting.query.streams)
+    choice = rng if plans is None else random.Random(plans)
+    engine = JoinEngine(setting.query, random_plan(choice, n), production=production, budgeted=True)
+    changes = {choice.randrange(len(setting.tuples)): random_plan(choice, n) for _ in range(choice.choice([0, 1, 5]))}
+    decider = decider_of(setting.query)
+    answer: Answer = Counter()
+    position = 0
+    while position < len(setting.tuples):
+        if position in changes:
+            engine.transition(changes[position])
+            decider.plan_changed(engine.gated)
+        if position in feeds:
+            accounts_of(engine).set_feeds(feeds[position])
+        marks = [mark for mark in (*changes, *feeds) if mark > position]
+        end = min([len(setting.tuples), position + rng.randint(1, cuts), *marks])
+        engine.offer(words(setting.query, setting.tuples[position:end]))
+        for block in decider.advance(engine, end - position):
+            answer.update(tuple(int(x) for x in row[2:]) for row in block)
+        position = end
+    return answer, engine
+
+
+def since(setting: Setting, answer: Answer, position: int) -> Answer:
+    """The results whose newest tuple stands at a position or later."""
+    places = {(event.stream, event.row): i for i, event in enumerate(setting.tuples)}
+    return Counter(
+        {rows: count for rows, count in answer.items() if max(places[s, row] for s, row in enumerate(rows)) >= position}
+    )
+
+
+def check_any_budget(seed: int) -> None:
+    """Under any budget nothing is added; from where it is lifted, nothing is missing."""
+    rng = random.Random(seed)
+    setting = random_setting(rng)
+    n, lifted = len(setting.query.streams), rng.randrange(len(setting.tuples))
+    feeds = {0: random_feeds(rng, n), rng.randrange(lifted + 1): random_feeds(rng, n), lifted: everything(n)}
+    production = random_production(rng)
+    answer, engine = run_paid(setting, rng, feeds, production)
+    complete = naive(setting)
+    assert answer <= complete, answer - complete
+    assert since(setting, answer, lifted) == since(setting, complete, lifted)
+    spent = accounts_of(engine).spent
+    check_counts(setting, engine, spent, is_pushed=production == "push")
+    assert spent.results.sum() == answer.total() or n == 1
+    assert set(engine.states.sizes()) == set()
+
+
+def check_counts(setting: Setting, engine: JoinEngine, spent: Spent, *, is_pushed: bool) -> None:
+    joining = np.bincount([e.stream for e in setting.tuples if e.joins], minlength=len(setting.query.streams))
+    if len(setting.query.streams) > 1:
+        assert spent.fed.tolist() == joining.tolist()
+        assert (spent.wanted[:, 0] <= joining).all()
+    assert (spent.hopeless <= spent.refused).all()
+    if is_pushed:
+        assert spent.allowed.sum() == engine.work.probes
+        if len(setting.query.streams) > 1:
+            assert spent.wanted[:, 0].tolist() == joining.tolist()
+
+
+@settings(max_examples=300, deadline=None, print_blob=True)
+@given(seed=st.integers(0, 2**32))
+def test_under_any_budget_nothing_is_added_and_from_where_it_is_lifted_nothing_is_missing(seed: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        rng = random.Random(seed)
+        if rng.random() < 0.5:
+            patch.setattr("thalweg.engine.workspace.FIRST_CAPACITY", 2)
+            patch.setattr("thalweg.engine.machine._OUTPUT_BLOCK", rng.choice([1, 3, 50]))
+            make_eager(patch, rng)
+        check_any_budget(seed)
+
+
+@settings(max_examples=100, deadline=None, print_blob=True)
+@given(seed=st.integers(0, 2**32))
+def test_accounts_without_a_limit_refuse_nothing_and_empty_ones_everything(seed: int) -> None:
+    rng = random.Random(seed)
+    setting = random_setting(rng)
+    n = len(setting.query.streams)
+    for feeds in ({}, {0: everything(n)}):
+        answer, engine = run_paid(setting, rng, feeds, random_production(rng))
+        assert answer == naive(setting)
+        assert not accounts_of(engine).spent.refused.any()
+        assert accounts_of(engine).spent.share == 1.0
+    if n > 1:
+        answer, engine = run_paid(setting, rng, {0: ((0.0,) * (n - 1),) * n})
+        assert not answer
+        spent = accounts_of(engine).spent
+        assert not spent.allowed.any()
+        assert (spent.hopeless == spent.refused).all()
+        assert spent.share is (None if spent.refused.any() else 1.0) or spent.share == 1.0
+
+
+@settings(max_examples=100, deadline=None, print_blob=True)
+@given(seed=st.integers(0, 2**32))
+def test_the_same_probes_are_refused_however_tuples_are_cut_into_batches(seed: int) -> None:
+    rng = random.Random(seed)
+    setting = random_setting(rng)
+    n = len(setting.query.streams)
+    feeds = {0: random_feeds(rng, n), rng.randrange(len(setting.tuples)): random_feeds(rng, n)}
+    runs = [run_paid(setting, rng, feeds, cuts=cuts, plans=seed) for cuts in (1, 20, 20, 10**6)]
+    first, *others = [(answer, *map(np.ndarray.tolist, counted(engine))) for answer, engine in runs]
+    for other in others:
+        assert other == first
+
+
+def counted(engine: JoinEngine) -> tuple[np.ndarray, ...]:
+    spent = accounts_of(engine).spent
+    return spent.fed, spent.allowed, spent.refused, spent.results
+
+
+# What is fed ------------------------------------------------------------------------------------
+
+
+def paid(feed: float, arrivals: list[int]) -> tuple[list[int], Accounts]:
+    """Probes allowed to one account, tuple by tuple, of so many wanted by each."""
+    tables = Accounts.new_tables(2)
+    graph = JoinGraph(2, classes=(frozenset({0, 1}),))
+    accounts = Accounts(tables, compile_programs(parse_plan("A B", "AB"), graph))
+    accounts.set_feeds(((feed,), (UNLIMITED,)))
+    allowed = []
+    for wanted in arrivals:
+        kernel.feed.py_func(tables, 0)  # type: ignore[attr-defined] # compiled functions have it
+        allowed.append(sum(kernel.pay.py_func(tables, 0, 0, -1) for _ in range(wanted)))  # type: ignore[attr-defined]
+    return allowed, accounts
+
+
+@pytest.mark.parametrize("feed", [0.05, 0.5, 1.7, 20.0])
+@pytest.mark.parametrize("wanted", [1, 3, 40])
+def test_an_account_allows_what_is_fed_and_no_more(feed: float, wanted: int) -> None:
+    count = 4_000 // wanted
+    allowed, accounts = paid(feed, [wanted] * count)
+    saved = 1 + max(16, round(feed * 64))
+    assert sum(allowed) <= feed * count + saved + wanted * count / 1024
+    assert sum(allowed) >= min(feed, wanted) * (count - 200) * 0.9
+    spent = accounts.spent
+    assert spent.allowed[0, 0] == sum(allowed)
+    assert spent.wanted[0, 0] == wanted * count
+    assert not spent.hopeless.any()
+
+
+def test_a_burst_after_a_quiet_time_is_paid_for_by_what_was_saved_and_no_more() -> None:
+    allowed, accounts = paid(1.0, [0] * 10_000 + [10_000])
+    assert 120 <= allowed[-1] <= 2 * 64 + 2 + 10_000 / 1024
+    assert not accounts.spent.hopeless[0, 0]
+
+
+def test_every_probe_is_allowed_with_its_chance_and_one_of_every_whole_chance() -> None:
+    """Deville's systematic sampling: exact chances, and counts that are never off by more than one."""
+    rng = random.Random(3)
+    chances = [rng.choice([0.05, 0.3, 0.5, 0.77, 0.99]) for _ in range(40)]
+    words_of = [round(chance * kernel.ONE) for chance in chances]
+    runs = 4_000
+    hits = np.zeros(len(chances))
+    for seed in range(runs):
+        tables = Accounts.new_tables(2)
+        tables.tally[kernel.A_SEED] = random.Random(seed).getrandbits(31)
+        tables.table[0, 0, kernel.P_POINT] = random.Random(-seed - 1).getrandbits(kernel.CHANCE_BITS)
+        total = 0.0
+        lucky = 0
+        for i, chance in enumerate(words_of):
+            drawn = kernel._is_drawn.py_func(tables.table, tables.tally, 0, 0, chance)  # type: ignore[attr-defined]
+            hits[i] += drawn
+            lucky += drawn
+            total += chances[i]
+            assert abs(lucky - total) < 1 + 1e-6
+    deviation = np.sqrt(np.array(chances) * (1 - np.array(chances)) / runs)
+    assert (np.abs(hits / runs - chances) < 4.5 * deviation).all(), (hits / runs, chances)
+
+
+# What is estimated ------------------------------------------------------------------------------
+
+
+def skewed_setting() -> Setting:
+    """Three streams whose frequent keys are frequent in all of them: bursts go with productive probes."""
+    rng = random.Random(11)
+    refs = tuple(StreamRef(name, name, pa.schema([]), "t", RangeWindow(60), 60) for name in "abc")
+    query = Query("q", "", "join", Output.ISTREAM, refs, (), (AttributeClass(dict.fromkeys(range(3)), pa.int64()),))
+    weights = [1 / (1 + key) ** 1.5 for key in range(12)]
+    tuples = [Tuple(i % 3, i, i // 3, {0: rng.choices(range(12), weights)[0]}, {}, 0, joins=True) for i in range(450)]
+    return Setting(query, tuples)
+
+
+@pytest.mark.parametrize("feeds", [(0.5, UNLIMITED), (UNLIMITED, 1.5), (0.5, 1.0)])
+def test_the_estimate_of_the_full_answer_is_right_on_average_and_its_error_is_what_it_says(
+    feeds: tuple[float, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By repetition: the same tuples, with other random points."""
+    setting = skewed_setting()
+    full = run_paid(setting, random.Random(0), {}, plans=5)[0].total()
+    estimates, variances, found = [], [], []
+    for seed in range(300):
+        monkeypatch.setattr("thalweg.engine.accounts._SEED", 7919 * seed + 1)
+        answer, engine = run_paid(setting, random.Random(seed), {0: (feeds,) * 3}, cuts=450, plans=5)
+        spent = accounts_of(engine).spent
+        assert not spent.hopeless.any()
+        assert spent.share is not None
+        assert spent.share == answer.total() / spent.full
+        estimates.append(spent.full)
+        variances.append(spent.variance)
+        found.append(answer.total())
+    assert np.mean(found) < 0.8 * full, "too little is refused to estimate anything"
+    spread = float(np.std(estimates, ddof=1))
+    assert abs(np.mean(estimates) - full) < 4 * spread / math.sqrt(len(estimates)), (np.mean(estimates), full, spread)
+    assert 0.8 * spread < math.sqrt(np.mean(variances)) < 1.4 * spread, (spread, np.mean(variances))
+
+
+# Programs ---------------------------------------------------------------------------------------
+
+
+def test_every_probe_of_a_head_is_paid_for_behind_its_gates() -> None:
+    graph = JoinGraph(3, classes=(frozenset({0, 1}), frozenset({0, 2})))
+    plan = parse_plan("(A B) C", "ABC")
+    setting = PassSetting(plan, graph, budgeted=True)
+    programs = apply_passes(compile_programs(plan, graph), setting)
+    for head in programs.heads:
+        kinds = [each for each in head.instructions if isinstance(each, Pay | Probe)]
+        assert [type(each) for each in kinds] == [Pay, Probe, Pay, Probe]
+        assert [each.account for each in kinds if isinstance(each, Pay)] == [0, 1]
+
+
+def test_a_plan_that_keeps_states_cannot_be_paid_for() -> None:
+    graph = JoinGraph(3, classes=(frozenset({0, 1, 2}),))
+    plan = parse_plan("(A B) C", "ABC").keeping_all()
+    with pytest.raises(PlanError, match="keeps states"):
+        apply_passes(compile_programs(plan, graph), PassSetting(plan, graph, budgeted=True))
+
+
+def test_only_the_programs_of_a_plan_can_be_paid_for() -> None:
+    from thalweg.engine.migration import open_joiner
+
+    setting = random_setting(random.Random(1))
+    plan = random_plan(random.Random(1), len(setting.query.streams))
+    with pytest.raises(PlanError, match="a budget does not go with migration cacq"):
+        open_joiner(setting.query, plan, policies=Policies("cacq", budget=Budget.of(10)))
