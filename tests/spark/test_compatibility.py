@@ -12,7 +12,7 @@ from thalweg.cql import Source, bind
 from thalweg.plan.partitioning import choose_partitioning
 from thalweg.spark.carriage import Kept, carriage
 from thalweg.spark.compatibility import carried_on, compare, obstacles
-from thalweg.spark.description import Description, description
+from thalweg.spark.description import FORMAT, Description, description
 from thalweg.spark.division import can_be_computed, divide
 from thalweg.spark.log_change import _passing
 from thalweg.spark.packing import blob
@@ -167,7 +167,7 @@ def test_the_order_of_a_difference_stays() -> None:
 
 def test_a_checkpoint_of_another_format_is_refused() -> None:
     old = {name: value for name, value in described(BASE).items() if name != "format"}
-    assert obstacles(old, described(BASE)) == ["it has format unknown, and this version reads format 6"]
+    assert obstacles(old, described(BASE)) == [f"it has format unknown, and this version reads format {FORMAT}"]
 
 
 @pytest.mark.parametrize(
