@@ -16,7 +16,7 @@ from thalweg.adapt.chains import ChainDecider
 from thalweg.adapt.controller import Controller
 from thalweg.adapt.decision import Decision
 from thalweg.cql import Source, bind
-from thalweg.cql.group import Group
+from thalweg.cql.group import Group, grouped
 from thalweg.driver.bucket_driver import BucketDriver
 from thalweg.engine.batch import Batch
 from thalweg.engine.gates import NO_GATES
@@ -218,3 +218,28 @@ def test_what_was_decided_stays_known_when_readers_change() -> None:
     assert (driver.controller.decisions, driver.controller.position, driver.controller.changes) == (decided, 12, 1)
     driver.command("((h b) c) a", lasts=False)
     assert [each.position for each in driver.controller.decisions] == [12, 12]
+
+
+def test_what_was_spent_is_known_after_another_chain_of_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "CREATE QUERY {} AS SELECT a.n FROM a, b WHERE a.x = b.x AND a.n {} 2 WINDOW RANGE {} MICROSECONDS"
+    texts = [text.format("short", "<", 5), text.format("long", ">=", 50)]
+    (group,) = grouped(bind("; ".join(texts), dict.fromkeys("ab", Source(SCHEMA, "ts"))))
+    policies = Policies.of(Options(budget=100), written=False, lasting=False)
+    driver = BucketDriver(group, policies, keeps_all=True)
+    driver.begin(Statistics.default(group.whole), None)
+    rows = pa.table([pa.array([1, 2, 3])] * len(SCHEMA), schema=SCHEMA)
+    driver.bucket.offer([Batch(rows, np.array([1, 2, 3]))] * 2, 9)
+    assert list(driver.bucket.advance())
+    before = driver.spent
+    assert before is not None
+    assert before.fed.sum() == 6
+
+    def consider(_: ChainDecider, join: Any) -> bool:
+        join.choose_chain(join.lineage_shares())
+        return True
+
+    monkeypatch.setattr(ChainDecider, "consider", consider)
+    driver.consider(6)
+    after = driver.spent
+    assert after is not None
+    assert (after.fed.tolist(), after.allowed.tolist()) == (before.fed.tolist(), before.allowed.tolist())

@@ -277,8 +277,9 @@ class BucketDriver:
 
     def consider(self, taken: int) -> list[Decision]:
         """Let whoever is there decide about the plan and its gates; says what was decided about the plan."""
-        join = self.join
+        join, spent = self.join, self.spent
         if join is not None and self.chains.consider(join):
+            self._spent = self._spent if spent is None else spent
             self._after_serving(join)  # which asks somebody new
         controller = self.controller
         if controller is None or join is None:
