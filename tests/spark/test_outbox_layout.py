@@ -168,8 +168,14 @@ def test_a_reader_that_was_not_opened_is_refused_and_the_others_are_named(tmp_pa
     for ask in (outbox.schema, outbox.totals):
         with pytest.raises(OutboxError, match=r"has no reader 'c'. Its readers are: 'a', 'b'. Open a reader before"):
             ask("c")
-    with pytest.raises(OutboxError, match="has no reader 'c'"), Stage(outbox, 0, 0) as files:
+
+
+def test_rows_for_a_reader_that_was_not_opened_open_it_with_their_columns(tmp_path: Path) -> None:
+    outbox = opened(tmp_path, ["a"])
+    with Stage(outbox, 0, 0) as files:
         files.add("c", blob(table(0, [1])))
+        assert [(staged.reader, staged.rows) for staged in files.close()] == [("c", 1)]
+    assert (outbox.readers(), outbox.schema("c")) == (["a", "c"], table(0, [1]).schema)
 
 
 def test_bodies_that_do_not_fit_are_refused(tmp_path: Path) -> None:

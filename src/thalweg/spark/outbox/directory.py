@@ -66,8 +66,11 @@ class Outbox:
     def readers(self) -> list[str]:
         """The names of those that were opened."""
         folders = [name for name in self.files.names(self.places.root) if not name.startswith(("_", "."))]
-        names = map(reader_name, folders)
-        return [name for name in names if self.files.size(self.places.schema(name)) is not None]
+        return [name for name in map(reader_name, folders) if self.has(name)]
+
+    def has(self, reader: str) -> bool:
+        """Whether a reader was opened."""
+        return self.files.size(self.places.schema(reader)) is not None
 
     def schema(self, reader: str) -> pa.Schema:
         """The columns of a reader's rows."""

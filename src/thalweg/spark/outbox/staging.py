@@ -94,7 +94,7 @@ class Stage:
             )
         reader = self._readers.get(name)
         if reader is None:
-            reader = self._readers[name] = _Reader(self._outbox.schema(name))
+            reader = self._readers[name] = _Reader(self._schema(name, body))
         reader.bodies.append(body)
         reader.held += len(body)
         self.held += len(body)
@@ -129,14 +129,26 @@ class Stage:
         self.held -= reader.held
         reader.bodies, reader.held = [], 0
 
-    def _rows(self, name: str, schema: pa.Schema, body: bytes) -> pa.Table:
+    def _schema(self, name: str, body: bytes) -> pa.Schema:
+        """The columns of a reader. One that nobody has opened is opened with those of its first body.
+
+        So a command that was written by hand, for a query that nobody registered, cannot stop the batch for good.
+        """
+        if not self._outbox.has(name):
+            self._outbox.open_reader(name, self._decoded(name, body).schema)
+        return self._outbox.schema(name)
+
+    def _decoded(self, name: str, body: bytes) -> pa.Table:
         try:
-            rows = unblob(body)
+            return unblob(body)
         except (pa.ArrowException, OSError) as error:
             raise OutboxError(
                 f"a body of reader {name!r} in batch {self._batch} is no Arrow stream: {len(body):,} bytes that begin "
                 f"with {body[:16]!r} ({error}). Bodies are made by thalweg.spark.packing.blob."
             ) from error
+
+    def _rows(self, name: str, schema: pa.Schema, body: bytes) -> pa.Table:
+        rows = self._decoded(name, body)
         if rows.schema.names != schema.names or rows.schema.types != schema.types:
             raise OutboxError(
                 f"a body of reader {name!r} in batch {self._batch} has the columns {_listed(rows.schema)}, and the "
