@@ -11,7 +11,7 @@ only if these are the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice, permutations, product
@@ -124,13 +124,16 @@ class Group:
 def grouped(queries: Iterable[Query]) -> list[Group]:
     """Queries that share a join, together; groups and readers are in the order of the queries."""
     groups: list[Group] = []
+    alike: dict[Hashable, list[int]] = {}
     for query in queries:
-        for place, group in enumerate(groups):
-            reader = group.takes(query)
+        places = alike.setdefault(_likeness(query.join), [])
+        for place in places:
+            reader = groups[place].takes(query)
             if reader is not None:
-                groups[place] = group.with_reader(reader)
+                groups[place] = groups[place].with_reader(reader)
                 break
         else:
+            places.append(len(groups))
             groups.append(Group.of(query))
     return groups
 
@@ -280,6 +283,25 @@ def _renamed(expression: exp.Expression, names: Mapping[str, str]) -> exp.Expres
         if column.table in names:
             column.set("table", exp.to_identifier(names[column.table], quoted=True))
     return tree
+
+
+def _likeness(join: JoinSpec) -> Hashable:
+    """The same for joins that are the same but for aliases and orders: of many joins, few have to be compared."""
+    names = {stream.alias: "" for stream in join.streams}
+
+    def operand(stream: int, expression: exp.Expression) -> tuple[str, str]:
+        return join.streams[stream].stream, _renamed(expression, names).sql()
+
+    classes = [tuple(sorted(operand(*member) for member in each.members.items())) for each in join.classes]
+    thetas = [
+        tuple(sorted(operand(side.stream, side.expression) for side in (each.left, each.right))) for each in join.thetas
+    ]
+    return (
+        join.kind,
+        tuple(sorted(stream.stream for stream in join.streams)),
+        tuple(sorted(classes)),
+        tuple(sorted(thetas)),
+    )
 
 
 def _comparable(join: JoinSpec) -> Any:
