@@ -107,7 +107,7 @@ def test_a_place_where_figures_cannot_be(thalweg: Invoke, tmp_path: Path) -> Non
         (["shep"], "there is no experiment 'shep'. Did you mean sheep?"),
         (["xxxxxxx"], "there is no experiment 'xxxxxxx'. They are: engine"),
         (["sheep", "--scale", "huge"], "'huge' is not one of"),
-        (["wolf", "--plots", "here"], "experiment 'wolf' draws no figures. Those that do: jisc, jit, sheep."),
+        (["wolf", "--plots", "here"], "experiment 'wolf' draws no figures. Those that do: jisc, jit, slices, sheep."),
     ],
 )
 def test_wrong_usage_exits_with_2(thalweg: Invoke, arguments: list[str], message: str) -> None:

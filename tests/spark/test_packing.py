@@ -59,11 +59,15 @@ def test_no_blob_is_large_and_their_places_order_the_rows(monkeypatch: pytest.Mo
     assert [body.num_rows for body in rejected] == [3, 2]
 
 
+RESULTS = [("one", b"x" * 6), ("two", b"y" * 4), ("one", b"z" * 20), ("two", b"w")]
+"""Of two readers, who share the frames."""
+
+
 def test_results_go_to_spark_in_frames_that_are_not_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("thalweg.spark.bucket_task._FRAME_BYTES", 10)
-    outcome = Outcome(batch=0, results=[b"x" * 6, b"y" * 4, b"z" * 20, b"w"], kept_out=[], record="", metrics={"a": 1})
-    frames = [frame["body"].tolist() for frame in _emitted(7, outcome)]
-    assert frames == [[b"x" * 6, b"y" * 4], [b"z" * 20], [b"w"]]
+    outcome = Outcome(batch=0, results=RESULTS, kept_out=[], record="", metrics={"a": 1})
+    frames = [list(zip(frame["reader"], frame["body"], strict=True)) for frame in _emitted(7, outcome)]
+    assert frames == [RESULTS[:2], RESULTS[2:3], RESULTS[3:]]
     assert [text for frame in _emitted(7, outcome) for text in frame["metrics"]] == ['{"a": 1}', None, None, None]
 
 
@@ -75,7 +79,9 @@ def test_a_batch_without_results_still_tells_its_metrics() -> None:
 
 def test_what_spark_adds_up_is_told_once() -> None:
     metrics = {"results": 2, "state_bytes": 2**60 + 1, "savings": {"suspensions": 3}}
-    (frame,) = _emitted(7, Outcome(batch=0, results=[b"x", b"y"], kept_out=[], record="", metrics=metrics))
+    (frame,) = _emitted(
+        7, Outcome(batch=0, results=[("one", b"x"), ("one", b"y")], kept_out=[], record="", metrics=metrics)
+    )
     assert frame[["results", "state_bytes", "suspensions", "probes"]].values.tolist() == [
         [2, 2**60 + 1, 3, 0],
         [0, 0, 0, 0],

@@ -14,7 +14,7 @@ from tests.spark import jobs
 from tests.spark.shared_job import FIRST, SLICES, WIDTH
 from tests.spark.shared_runs import SharedFiles, sorted_rows
 
-KILLS = int(os.environ.get("THALWEG_KILLS", "2"))
+KILLS = int(os.environ.get("THALWEG_KILLS", "1"))
 
 
 def prepared(root: Path) -> SharedFiles:
