@@ -132,8 +132,11 @@ def test_another_checkpoint_is_refused(spark: SparkSession, tmp_path: Path) -> N
 
 
 def test_rows_for_readers_that_were_not_opened_are_published(spark: SparkSession, tmp_path: Path) -> None:
+    outbox = Outbox(tmp_path / "outbox")
+    outbox.open_reader("never", pa.schema([("x", pa.int64())]))
     give(tmp_path, 1)
     run(spark, tmp_path)
+    assert outbox.readers() == ["a", "b", "never"]
     check(spark, tmp_path, 1)
 
 
