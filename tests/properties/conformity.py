@@ -36,6 +36,20 @@ def check(case: Case) -> None:
         raise
 
 
+def options_of(case: Case) -> thalweg.Options:
+    """How a case is to be run."""
+    return thalweg.Options(
+        plan=case.plan,
+        states=case.states,
+        migration=case.migration,
+        production=production_of(case),
+        memory_limit=case.memory_limit,
+        batch_size=case.batch_size,
+        lateness=case.lateness_text(),
+        adaptive=EAGER if case.eager else True,
+    )
+
+
 def answer(case: Case) -> pa.Table:
     """What thalweg says; of bad and late rows, and of times with and without zones, cases are full."""
     with tight_memory(case), warnings.catch_warnings():
@@ -44,16 +58,7 @@ def answer(case: Case) -> pa.Table:
             case.cql(),
             case.tables(),
             time=case.times(),
-            options=thalweg.Options(
-                plan=case.plan,
-                states=case.states,
-                migration=case.migration,
-                production=production_of(case),
-                memory_limit=case.memory_limit,
-                batch_size=case.batch_size,
-                lateness=case.lateness_text(),
-                adaptive=EAGER if case.eager else True,
-            ),
+            options=options_of(case),
             transitions=list(case.transitions),
         )
 

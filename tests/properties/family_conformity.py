@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -12,7 +13,7 @@ import pytest
 import thalweg
 from tests.families import Family, name
 from tests.family_oracle import expected
-from tests.properties.conformity import EAGER, compare, production_of, tight_memory
+from tests.properties.conformity import compare, options_of, tight_memory
 
 
 def check(family: Family) -> None:
@@ -39,17 +40,7 @@ def answers(family: Family) -> list[pa.Table]:
             family.cql(),
             first.tables(),
             time=first.times(),
-            options=thalweg.Options(
-                plan=first.plan,
-                states=first.states,
-                migration=first.migration,
-                production=production_of(first),
-                memory_limit=first.memory_limit,
-                batch_size=first.batch_size,
-                lateness=first.lateness_text(),
-                adaptive=EAGER if first.eager else True,
-                sharing=family.sharing,
-            ),
+            options=replace(options_of(first), sharing=family.sharing),
             transitions=list(first.transitions),
             entries=list(family.named_entries()),
         )
