@@ -175,6 +175,8 @@ class Budget:
     Attributes:
         probes: so many. None: the share counts.
         share: so much of what would be needed, as far as that was measured. Infinite: there is no limit.
+        is_auto: on Spark, as many as a trigger has time for; then neither of both counts.
+        parts: the probes are those of so many buckets together, each of which has an equal part.
 
     >>> Budget.of("60%").per_second(needed=1000)
     600.0
@@ -183,6 +185,8 @@ class Budget:
 
     probes: int | None = None
     share: float = float("inf")
+    is_auto: bool = False
+    parts: int = 1
 
     @staticmethod
     def of(value: object) -> Budget:
@@ -193,14 +197,38 @@ class Budget:
             return Budget(probes=value)
         if isinstance(value, str) and (match := _PERCENTAGE.fullmatch(value.strip())):
             return Budget(share=float(match[1]) / 100)
+        if value == "auto":
+            return Budget(is_auto=True)
         raise OptionError(
             "option budget is a number of probes per second of event time, at least 0, or a text such as '60%' "
-            f"of what is needed, or None, not {_shown(value)}"
+            f"of what is needed, or 'auto' with a target_trigger on Spark, or None, not {_shown(value)}"
         )
+
+    @property
+    def text(self) -> str:
+        """As of :meth:`of`; what a record remembers.
+
+        >>> [Budget.of(value).text for value in (5, "60%", "auto", None)]
+        ['5', '60%', 'auto', 'none']
+        """
+        if self.is_auto:
+            return "auto"
+        if self.probes is not None:
+            return str(self.probes)
+        return "none" if self.share == float("inf") else f"{100 * self.share:.12g}%"
+
+    @staticmethod
+    def parse(text: str) -> Budget:
+        """The budget of a text, as people write it: a number, "60%", "auto" or "none".
+
+        >>> [Budget.parse(text).text for text in ("5", "60%", "auto", "none")]
+        ['5', '60%', 'auto', 'none']
+        """
+        return Budget.of(None if text == "none" else int(text) if text.isdecimal() else text)
 
     def per_second(self, needed: float) -> float:
         """The probes per second, if so many are needed."""
-        return self.share * needed if self.probes is None else float(self.probes)
+        return self.share * needed if self.probes is None else self.probes / self.parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +274,10 @@ class Options:
             streams that the same selections take. The answers are the same.
         budget: how many probes of windows the join may make, per second of event time; or ``"60%"``: of what it would
             need. 0 refuses all. Results are left out, never added, and the summary says how many are estimated to be
-            missing. A plan under a budget keeps no states. In process alone. None: nothing is refused.
+            missing. A plan under a budget keeps no states. On Spark also ``"auto"``: as many as triggers have time for
+            (``target_trigger``). None: nothing is refused, unless there is a ``target_trigger``.
+        target_trigger: on Spark, how long a trigger may take (an interval text): what it has no time for is refused.
+            None: as long as it takes.
         allocation: who divides the budget over streams and steps (:mod:`thalweg.plan.allocation`). ``"jaqpot"``: for
             the most results.
 
@@ -268,6 +299,7 @@ class Options:
     production: Production | Feedback = "push"
     sharing: Sharing = "auto"
     budget: int | str | None = None
+    target_trigger: str | None = None
     allocation: AllocationPolicy = "jaqpot"
 
     def __post_init__(self) -> None:
@@ -278,6 +310,7 @@ class Options:
         _text_or_none("plan", self.plan, "a plan such as '(A B) C'")
         _text_or_none("lateness", self.lateness, "an interval such as '5 seconds'")
         _text_or_none("idle_timeout", self.idle_timeout, "an interval such as '5 seconds'")
+        _text_or_none("target_trigger", self.target_trigger, "an interval such as '5 seconds'")
         _one_of("states", self.states, ("auto", "all", "none"))
         _one_of("migration", self.migration, get_args(Migration))
         _one_of("sharing", self.sharing, get_args(Sharing))
@@ -287,7 +320,7 @@ class Options:
                 f"option allocation: {self.allocation} {_WITHOUT_A_KERNEL[self.allocation]}, which the engine does "
                 "not do. Use jaqpot."
             )
-        if self.budget is not None:
+        if self.budget is not None or self.target_trigger is not None:
             self._check_budget()
         _one_of("late_rows", self.late_rows, ("count", "table"))
         if self.sharing == "push_down" and (
@@ -308,7 +341,12 @@ class Options:
             raise OptionError(f"option buckets is a number from 1 to {_MOST_BUCKETS}, not {self.buckets!r}")
 
     def _check_budget(self) -> None:
-        Budget.of(self.budget)
+        budget = Budget.of(self.budget)
+        if self.target_trigger is not None and self.budget is not None and not budget.is_auto:
+            raise OptionError(
+                f"option target_trigger lets triggers decide how much is refused, and option budget says {self.budget}. "
+                "Give one of them, or budget='auto'."
+            )
         if self.migration not in _MIGRATIONS_UNDER_A_BUDGET:
             raise OptionError(
                 f"option budget goes with migration {' or '.join(_MIGRATIONS_UNDER_A_BUDGET)}, not {self.migration}"

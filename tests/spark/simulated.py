@@ -34,6 +34,7 @@ from thalweg.spark.commands import Sent
 from thalweg.spark.description import description
 from thalweg.spark.division import divide_shared
 from thalweg.spark.packing import MOMENT, PARTITION, PASSES, Packer, T, hash_column, time_column, unblob, unbundle
+from thalweg.spark.prices import Prices
 from thalweg.spark.relations import relation_blob
 from thalweg.spark.resident import Resident, attend
 from thalweg.spark.run import Run, joined
@@ -113,6 +114,7 @@ class SimulatedBucket:
             assert other_log.held == log.held
             assert other.record == outcome.record
             assert rows_of(other) == rows_of(outcome)
+            assert other.metrics.get("spending") == outcome.metrics.get("spending")
         self._log, self._record = log, outcome.record
         self.metrics.append(outcome.metrics)
         json.dumps(outcome.metrics)
@@ -161,8 +163,12 @@ class SimulatedQuery:
         self,
         rows: Sequence[tuple[pa.Table, Sequence[int | None]] | None],
         commands: Sequence[Mapping[str, object] | str] = (),
+        prices: Prices | None = None,
     ) -> list[pa.Table]:
-        """Run a micro-batch: the rows of each stream with their event times, and commands, or texts for such."""
+        """Run a micro-batch: the rows of each stream with their event times, and commands, or texts for such.
+
+        ``prices``: what triggers take, if the driver has anything new to say.
+        """
         self._moment += 1
         arriving = [Arriving() for _ in self.buckets]
         for stream, given in enumerate(rows):
@@ -176,6 +182,7 @@ class SimulatedQuery:
                     mine.bad[stream] = mine.bad.get(stream, 0) + row["bad"]
                     mine.news.append((stream, None if row["newest"] == NEVER else row["newest"], row["moment"]))
         for mine in arriving:
+            mine.prices = prices
             mine.commands = [
                 Sent(position, f"{position}.json", command if isinstance(command, str) else json.dumps(command))
                 for position, command in enumerate(commands)
@@ -183,7 +190,7 @@ class SimulatedQuery:
         return [
             table
             for bucket, mine in zip(self.buckets, arriving, strict=True)
-            if mine.news or mine.commands
+            if mine.news or mine.commands or mine.prices is not None
             for table in bucket.run(mine)
         ]
 

@@ -9,12 +9,12 @@ import pyarrow as pa
 
 from thalweg.cql import parse_interval
 from thalweg.cql.group import Group
-from thalweg.cql.query import Query
+from thalweg.cql.query import Output, Query
 from thalweg.engine.batch import Batch
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.sampling import SAMPLE_ROWS, sample
 from thalweg.errors import OptionError, ThalwegError
-from thalweg.options import States
+from thalweg.options import Budget, States
 from thalweg.plan.difference import AnyPlan, as_written, parse_difference
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.search import choose_plan, resolve_plan
@@ -39,6 +39,26 @@ def check_budget(group: Group) -> None:
             raise OptionError(
                 f"option budget leaves results of joins out, and query '{query.name}' is {what}, which would be wrong "
                 "without them. Run it without a budget."
+            )
+
+
+def check_in_process(budget: Budget) -> None:
+    """An error if a budget asks how long something takes: in process, no clock is read."""
+    if budget.is_auto:
+        raise OptionError(
+            "option budget 'auto' is for Spark, with a target_trigger. In process no clock is read, so that runs can "
+            "be repeated: give a number of probes per second of event time, or a share such as '60%'."
+        )
+
+
+def check_by_batch(group: Group) -> None:
+    """An error if queries cannot run under a budget on Spark."""
+    check_budget(group)
+    for query in group.queries:
+        if query.output is Output.DSTREAM:
+            raise OptionError(
+                f"option budget: query '{query.name}' is a DSTREAM. Which of its results were found is known to engines "
+                "alone, and these may be lost. Run it without a budget, or as an ISTREAM."
             )
 
 

@@ -112,15 +112,20 @@ class Accounts:
         self._tables, self.programs = tables, programs
 
     @staticmethod
-    def new_tables(streams: int) -> k.Accounts:
-        """Those of a join of so many streams."""
+    def new_tables(streams: int, seed: int = _SEED) -> k.Accounts:
+        """Those of a join of so many streams; ``seed``: where the random numbers begin."""
         table = np.zeros((streams, max(0, streams - 1), k.ACCOUNT_FIELDS), np.int64)
         table[:, :, k.P_FEED], table[:, :, k.P_SPREAD] = k.UNLIMITED, _LEAST_SPREAD
-        table[:, :, k.P_POINT] = np.random.default_rng(_SEED).integers(0, k.ONE, table.shape[:2])
+        table[:, :, k.P_POINT] = np.random.default_rng(seed).integers(0, k.ONE, table.shape[:2])
         tally = np.zeros(k.TALLIES, np.int64)
-        tally[k.A_SEED] = _SEED
+        tally[k.A_SEED] = seed
         latest = np.full(table.shape[:2], k.NOBODY)
         return k.Accounts(table, latest, np.ones(streams), np.zeros((streams + 1, 2)), tally)
+
+    def begin(self, seed: int) -> None:
+        """Be as new: nothing was asked for, and nothing was saved."""
+        for mine, new in zip(self._tables, Accounts.new_tables(len(self._tables.table), seed), strict=True):
+            mine[...] = new
 
     def set_feeds(self, feeds: Feeds) -> None:
         """What each tuple pays for from now on; an account that was unlimited begins half full."""

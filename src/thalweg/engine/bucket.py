@@ -85,12 +85,21 @@ class Bucket(AnyBucket, Protocol):
         """
 
     def advance(
-        self, limit: int | None = None, between: Callable[[], None] | None = None, every: int | None = None
+        self,
+        limit: int | None = None,
+        between: Callable[[], None] | None = None,
+        every: int | None = None,
+        *,
+        afresh: bool = False,
     ) -> Iterator[Emitted]:
         """As of every bucket; ``between`` is called from time to time on the way, and may change the plan.
 
-        ``every``: whenever the number of tuples since the engine began is a multiple of this.
+        ``every``: whenever the number of tuples since the engine began (``afresh``: since now) is a multiple of this.
         """
+
+    @property
+    def coming(self) -> list[int]:
+        """How many tuples of each stream are about to be taken."""
 
     def transition(self, plan: AnyPlan, rank: Rank | None = None) -> None:
         """As of every bucket; ``rank`` is the order of probes where the plan leaves it open."""

@@ -30,7 +30,7 @@ import numpy as np
 from thalweg.cql.query import Query
 from thalweg.engine.accounts import Accounts
 from thalweg.engine.assembly import Assembly, assemble
-from thalweg.engine.batch import in_time_order
+from thalweg.engine.batch import in_row_order, in_time_order
 from thalweg.engine.completion import Completion
 from thalweg.engine.feedback import FeedbackMemory
 from thalweg.engine.gates import NO_GATES, Gated, Gates
@@ -87,6 +87,8 @@ class JoinEngine:
 
     ``budgeted``: probes are paid from accounts (:mod:`thalweg.engine.accounts`), and plans keep no states.
 
+    ``keeps_order``: windows that are filled anew have their tuples in the order in which these first came.
+
     ``timed``: see :class:`~thalweg.engine.machine.Machine`.
 
     ``slicing``: how windows are divided for several readers. Then results carry their masks and the ages of their
@@ -120,6 +122,7 @@ class JoinEngine:
         nested_loops: bool = False,
         slicing: Slicing | None = None,
         budgeted: bool = False,
+        keeps_order: bool = False,
     ) -> None:
         self.workspace = workspace = Workspace(query, slicing)
         self.windows = BaseWindows(workspace)
@@ -133,6 +136,7 @@ class JoinEngine:
         self._production = Feedback.of(production)
         self._unchanging = frozenset(i for i, ref in enumerate(query.streams) if ref.is_static)
         self._nested_loops = nested_loops
+        self._keeps_order = keeps_order
         if budgeted:
             self.machine.accounts = Accounts.new_tables(len(query.streams))
         self._is_straight = False
@@ -159,12 +163,17 @@ class JoinEngine:
         """Fill the windows of a new engine with tuples whose results were found before.
 
         A restart is a change from the empty plan: base windows are there, and every key of every state is absent.
+
+        A budget refuses probes by the order in which they are asked for, and so by the order of matches. If that has to
+        be repeated, tuples go into windows in the order in which they first came.
         """
         joining = []
         for layout, batch in zip(self.workspace.layouts, batches, strict=True):
             joins = batch[:, layout.offered_mask] != 0
             if layout.rows:
                 joining.append(batch)  # what joins nothing counts, too
+            elif self._keeps_order:
+                joining.append(in_row_order(batch if joins.all() else batch[joins]))
             else:
                 joining.append(in_time_order(batch if joins.all() else batch[joins]))
         self.windows.fill(joining)

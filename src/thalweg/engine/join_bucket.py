@@ -187,6 +187,10 @@ class JoinBucket:
                 self._relations[stream] = np.concatenate([self._relations[stream], new[:, [T, ROW]]])
 
     @property
+    def coming(self) -> list[int]:
+        return list(map(len, self._engine.unprocessed()[0]))
+
+    @property
     def can_load(self) -> bool:
         return not self._needs_order and not any(reader.is_lasting for reader in self.group.readers)
 
@@ -200,9 +204,14 @@ class JoinBucket:
         self._engine.load(words, watermark)
 
     def advance(
-        self, limit: int | None = None, between: Callable[[], None] | None = None, every: int | None = None
+        self,
+        limit: int | None = None,
+        between: Callable[[], None] | None = None,
+        every: int | None = None,
+        *,
+        afresh: bool = False,
     ) -> Iterator[Emitted]:
-        for part in self.find(limit, between, every):
+        for part in self.find(limit, between, every, afresh=afresh):
             results = part.results()
             for place in part.readers:
                 is_lasting = place in self._lasting and self.shared.slicing.is_aged
@@ -212,14 +221,20 @@ class JoinBucket:
                 yield from self._ends[place].add(mine)
 
     def find(
-        self, limit: int | None = None, between: Callable[[], None] | None = None, every: int | None = None
+        self,
+        limit: int | None = None,
+        between: Callable[[], None] | None = None,
+        every: int | None = None,
+        *,
+        afresh: bool = False,
     ) -> Iterator[Part]:
         """Process up to so many of the offered tuples; yields whose the results are, each part before the next one.
 
         That is :meth:`advance` without what becomes of results at their readers.
         """
         stretch = _STRETCH if every is None else every
-        blocks = self._engine.advance(limit) if between is None else self._in_stretches(limit, between, stretch)
+        origin = self._engine.work.tuples if afresh else 0
+        blocks = self._engine.advance(limit) if between is None else self._in_stretches(limit, between, stretch, origin)
         if not self._in_order:
             copies = [block.copy() for block in blocks]
             blocks = iter([in_time_order(np.concatenate(copies))] if copies else [])
@@ -228,13 +243,15 @@ class JoinBucket:
             self._again.begin(kept[:, 2 : 2 + len(self._payloads)])
             yield from self._routing.route(kept)
 
-    def _in_stretches(self, limit: int | None, between: Callable[[], None], stretch: int) -> Iterator[Int64s]:
+    def _in_stretches(
+        self, limit: int | None, between: Callable[[], None], stretch: int, origin: int
+    ) -> Iterator[Int64s]:
         left = sys.maxsize if limit is None else limit
         while True:
-            before = self._engine.work.tuples
+            before = self._engine.work.tuples - origin
             most = min(left, stretch - before % stretch)  # wherever batches are cut
             yield from self._engine.advance(most)
-            if self._engine.work.tuples - before < most or most == left:
+            if self._engine.work.tuples - origin - before < most or most == left:
                 return
             left -= most
             between()

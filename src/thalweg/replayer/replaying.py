@@ -100,6 +100,7 @@ class Replay:
         self.policies = Policies.of(self.options, written=written, lasting=query.may_hold_forever)
         if self.policies.budget is not None:
             check_budget(group)
+            check_in_process(self.policies.budget)
 
     def _pairs(self) -> Iterator[tuple[StreamRef, Arrivals]]:
         return zip(self.query.streams, self.arrivals, strict=True)

@@ -13,6 +13,7 @@ from thalweg.plan.partitioning import Partitioning
 from thalweg.policies import DEFAULT_POLICIES, Policies
 from thalweg.spark.commands import Sent
 from thalweg.spark.description import Description
+from thalweg.spark.prices import Prices
 from thalweg.spark.relations import Relations
 from thalweg.spark.shared_run import SharedRun
 from thalweg.spark.side_output import KeptOut
@@ -62,7 +63,8 @@ class Arriving:
     ``bodies`` are (stream, blob of rows), ``news`` (stream, newest event time, moment), ``bad`` how many rows of each
     stream have no event time, ``rejected`` (stream, blob) rows that can join nothing, or only their event times,
     ``commands`` what was sent to queries, ``query_id`` Spark's own id of this one, ``starts`` whether the batch is the
-    first one of a run (told only where streams may be idle).
+    first one of a run (told only where streams may be idle), ``prices`` what triggers have taken, as the driver has
+    gathered it (:mod:`thalweg.spark.prices`; None: as it was).
     """
 
     bodies: list[tuple[int, bytes]] = field(default_factory=list)
@@ -72,6 +74,7 @@ class Arriving:
     commands: list[Sent] = field(default_factory=list)
     query_id: str | None = None
     starts: bool = False
+    prices: Prices | None = None
 
 
 @dataclass(slots=True)

@@ -115,6 +115,7 @@ class QueryBuilder:
         relations = bucket_input.relations()
         described = description(query, partitioning, division.carried, relations, most_buckets)
         keys = bucket_keys(partitioning.buckets)
+        target = None if options.target_trigger is None else interval_option("target_trigger", options.target_trigger)
         sources = sorted(enumerate(query.streams), key=_source_order)
         packed = [bucket_input.packed(stream, ref.time, keys) for stream, ref in sources if ref.time is not None]
         packed.append(
@@ -145,7 +146,7 @@ class QueryBuilder:
             plan=options.plan,
             policies=Policies.of(
                 options, written=options.plan is not None, lasting=division.query.may_hold_forever
-            ).shared_by(partitioning.buckets),
+            ).on_spark(partitioning.buckets, target),
             late_directory=side_output.shared(self._directory) if options.late_rows == "table" else None,
             described=described,
             shown=tuple(bucket_input.shown(s) for s in range(len(query.streams))),

@@ -28,6 +28,7 @@ from thalweg.engine.bucket import AnyBucket
 from thalweg.engine.image import live_in, mark_dirty, read_image, write_image
 from thalweg.engine.readers import Emitted
 from thalweg.errors import ThalwegError
+from thalweg.options import Budget
 from thalweg.spark.bucket_spec import Arriving, Outcome, Spec
 from thalweg.spark.chunks import Log
 from thalweg.spark.commands import Command, for_query, refusal
@@ -38,6 +39,7 @@ from thalweg.spark.reception import receive, warn_of_late
 from thalweg.spark.record import Record
 from thalweg.spark.refill import batch_of, carry_over, refill, relations_of
 from thalweg.spark.shared_run import Registered
+from thalweg.spark.spending_report import spending_report
 
 _NOTES = "notes.json"
 
@@ -150,6 +152,7 @@ class Resident:
         spec, driver, record, phases = self.spec, self._driver, self._record, self._phases
         with phases("decode"):
             received = receive(spec, self._number, arriving, record.watermark)
+            record.prices = arriving.prices or record.prices
             record.intake.add(received.taken)
             warn_of_late(spec, received.taken, record.intake, ended=record.ended)
             rows = {s: batch_of(spec.query, s, table) for s, table in received.tables.items()}
@@ -160,8 +163,10 @@ class Resident:
             begin_with(driver, spec.query, relations)
         refused = self._obey_all(arriving)
         record.remember_refused(refused)
+        before = record.marks.reached
         record.hear(arriving)
         driver.at(record.batch, record.marks.reached)
+        self._allow(sum(batch.table.num_rows for batch in rows.values()), before)
         watermark = record.watermark
         numbered = {
             s: replace(batch, numbers=record.chunks.next_numbers(s, batch.table.num_rows)) for s, batch in rows.items()
@@ -185,6 +190,14 @@ class Resident:
         }
         metrics = self._measured(counts)  # of the history too, which the record remembers
         return Outcome(record.batch - 1, results, received.kept_out, record.renew(driver), metrics)
+
+    def _allow(self, rows: int, before: int | None) -> None:
+        """Say what a batch of so many rows has time for; ``before`` it, so much event time was reached."""
+        reached, target = self._record.marks.reached, self.spec.policies.target_us
+        probes = None if target is None else self._record.prices.probes(
+            target / 1e6, self._number, self.spec.partitioning.buckets, rows
+        )
+        self._driver.allow(probes, 0.0 if before is None or reached is None else (reached - before) / 1e6)
 
     def _obey_all(self, arriving: Arriving) -> list[str]:
         """Do what the commands of a batch say; which of them were refused, and why."""
@@ -216,6 +229,9 @@ class Resident:
             return self._enter(command["name"], command["text"])
         if command["command"] == "leave":
             return self._leave(command["name"])
+        if command["command"] == "budget":
+            self._driver.set_budget(Budget.parse(str(command["budget"])))
+            return None
         self._driver.command(command["plan"], command.get("states"), lasts=True)
         return None
 
@@ -259,6 +275,9 @@ class Resident:
             "rebuilds": self._rebuilds,
             "seconds": self._phases.take(),
         }
+        spending = spending_report(self._driver, self.spec.query.aliases, self.spec.policies.target_us, record.prices)
+        if spending is not None:
+            measured["spending"] = spending
         self._rebuilds = 0
         return measured
 
