@@ -344,8 +344,8 @@ class Options:
         budget = Budget.of(self.budget)
         if self.target_trigger is not None and self.budget is not None and not budget.is_auto:
             raise OptionError(
-                f"option target_trigger lets triggers decide how much is refused, and option budget says {self.budget}. "
-                "Give one of them, or budget='auto'."
+                f"option target_trigger lets triggers decide how much is refused, and option budget says "
+                f"{self.budget}. Give one of them, or budget='auto'."
             )
         if self.migration not in _MIGRATIONS_UNDER_A_BUDGET:
             raise OptionError(

@@ -193,7 +193,6 @@ def test_when_the_load_falls_the_whole_answer_is_back(case: Case, seed: int) -> 
     """Nothing is missing of what is found from the batch on for which there is time again."""
     rng = random.Random(seed)
     world = World.of(case, rng)
-    partitioning = choose_partitioning(world.query, 1)
     nothing, anything = Prices(10.0, 1e-6, 1e-6, 1e-6), Prices(0.0, 1e-9, 1e-9, 1e-9)
     calm = rng.randrange(len(world.batches) + 1)
     with tempfile.TemporaryDirectory() as directory, tight_memory(case):

@@ -106,7 +106,7 @@ class BatchSpender:
         self._seen = accounts.spent
         self._model: AllocationModel | None = None
         self._needed = self._granted = 0.0
-        if len(self._query.streams) > 1 and sum(coming):
+        if len(self._query.streams) > 1 and any(coming):
             self._model = self._known(accounts)
             self._needed = saturation(self._model)
             self._granted = self._all_granted(self._needed)

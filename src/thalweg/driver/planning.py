@@ -57,8 +57,8 @@ def check_by_batch(group: Group) -> None:
     for query in group.queries:
         if query.output is Output.DSTREAM:
             raise OptionError(
-                f"option budget: query '{query.name}' is a DSTREAM. Which of its results were found is known to engines "
-                "alone, and these may be lost. Run it without a budget, or as an ISTREAM."
+                f"option budget: query '{query.name}' is a DSTREAM. Which of its results were found is known to "
+                "engines alone, and these may be lost. Run it without a budget, or as an ISTREAM."
             )
 
 

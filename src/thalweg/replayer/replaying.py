@@ -17,7 +17,7 @@ from thalweg.arrow_input import unusable_columns
 from thalweg.cql.group import Group
 from thalweg.cql.query import StreamRef
 from thalweg.driver.bucket_driver import BucketDriver
-from thalweg.driver.planning import check_budget, interval_option, plan_for
+from thalweg.driver.planning import check_budget, check_in_process, interval_option, plan_for
 from thalweg.engine.accounts import Spent
 from thalweg.engine.batch import Batch
 from thalweg.engine.compilation import ready_kernels
@@ -132,7 +132,7 @@ class Replay:
             if not isinstance(change, Sequence) or isinstance(change, str) or len(change) != 2:
                 raise OptionError(f"a change of budget is a position and a budget, as in (1000, '60%'), not {change!r}")
             position, budget = change
-            Budget.of(budget)
+            check_in_process(Budget.of(budget))
             if not isinstance(position, int) or isinstance(position, bool) or not 0 <= position <= self.total:
                 raise OptionError(
                     f"the budget is to change to {budget!r} at position {position!r}. "

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from thalweg import cql as language
 from thalweg.cql.group import Group
 from thalweg.cql.query import Query, StreamRef
-from thalweg.driver.planning import interval_option, plan_for
+from thalweg.driver.planning import check_by_batch, interval_option, plan_for
 from thalweg.event_times import warn_of_zones
 from thalweg.options import Options
 from thalweg.plan.partitioning import choose_partitioning
@@ -34,6 +34,8 @@ from thalweg.spark.relations import Broadcasted
 from thalweg.spark.run import Run, joined
 from thalweg.spark.shared_run import SharedRun, base_query
 from thalweg.spark.streams import Stream
+from thalweg.spark.temporary import temporary_directory
+from thalweg.spark.trigger_listener import TriggerListener
 
 
 class QueryBuilder:
@@ -54,6 +56,7 @@ class QueryBuilder:
         self._streams = streams
         self._commands = commands
         self._directory = directory
+        self._listener: TriggerListener | None = None
 
     def answer(self, query: Query, options: Options) -> DataFrame:
         """The answer of a query, as a DataFrame that looks at its checkpoint when it is started."""
@@ -118,6 +121,13 @@ class QueryBuilder:
         target = None if options.target_trigger is None else interval_option("target_trigger", options.target_trigger)
         sources = sorted(enumerate(query.streams), key=_source_order)
         packed = [bucket_input.packed(stream, ref.time, keys) for stream, ref in sources if ref.time is not None]
+        identity = uuid.uuid4().hex
+        policies = Policies.of(
+            options, written=options.plan is not None, lasting=division.query.may_hold_forever
+        ).on_spark(partitioning.buckets, target)
+        lateness = tuple(None if ref.is_static else self._lateness(ref, options) for ref in query.streams)
+        if policies.by_batch:
+            check_by_batch(Group.of(query) if shared is None else shared.group(shared.registered))
         packed.append(
             control.commands(
                 self.spark,
@@ -127,26 +137,20 @@ class QueryBuilder:
                 described,
                 tells_starts=options.idle_timeout is not None,
                 is_ending=is_ending,
+                prices=self._prices_of(identity) if policies.target_us is not None else "",
             )
         )
         spec = Spec(
-            identity=uuid.uuid4().hex,
+            identity=identity,
             query=division.inside,
             partitioning=partitioning,
-            lateness=tuple(
-                None
-                if ref.is_static
-                else interval_option("lateness", self._streams[ref.stream].lateness or options.lateness or "0 seconds")
-                for ref in query.streams
-            ),
+            lateness=lateness,
             relations=Broadcasted.of(self.spark.sparkContext.broadcast(relations)) if relations else None,
             idle_timeout=None
             if options.idle_timeout is None
             else interval_option("idle_timeout", options.idle_timeout),
             plan=options.plan,
-            policies=Policies.of(
-                options, written=options.plan is not None, lasting=division.query.may_hold_forever
-            ).on_spark(partitioning.buckets, target),
+            policies=policies,
             late_directory=side_output.shared(self._directory) if options.late_rows == "table" else None,
             described=described,
             shown=tuple(bucket_input.shown(s) for s in range(len(query.streams))),
@@ -164,6 +168,17 @@ class QueryBuilder:
         if shared is not None:
             return Prepared(emitted.select(READER, BODY), described)
         return Prepared(results(division, self._streams, emitted), described)
+
+    def _lateness(self, ref: StreamRef, options: Options) -> int:
+        """How far the rows of a stream may lag, in microseconds."""
+        return interval_option("lateness", self._streams[ref.stream].lateness or options.lateness or "0 seconds")
+
+    def _prices_of(self, identity: str) -> str:
+        """The file with what the triggers of a query take; from the first one on, somebody listens to Spark."""
+        if self._listener is None:
+            self._listener = TriggerListener(temporary_directory("thalweg-prices-"))
+            self.spark.streams.addListener(self._listener)
+        return self._listener.place(identity)
 
     def divide(self, query: Query) -> Division:
         """Which part of a query Spark SQL computes, and which part its buckets."""

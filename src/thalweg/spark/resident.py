@@ -194,8 +194,10 @@ class Resident:
     def _allow(self, rows: int, before: int | None) -> None:
         """Say what a batch of so many rows has time for; ``before`` it, so much event time was reached."""
         reached, target = self._record.marks.reached, self.spec.policies.target_us
-        probes = None if target is None else self._record.prices.probes(
-            target / 1e6, self._number, self.spec.partitioning.buckets, rows
+        probes = (
+            None
+            if target is None
+            else self._record.prices.probes(target / 1e6, self._number, self.spec.partitioning.buckets, rows)
         )
         self._driver.allow(probes, 0.0 if before is None or reached is None else (reached - before) / 1e6)
 
@@ -275,7 +277,7 @@ class Resident:
             "rebuilds": self._rebuilds,
             "seconds": self._phases.take(),
         }
-        spending = spending_report(self._driver, self.spec.query.aliases, self.spec.policies.target_us, record.prices)
+        spending = spending_report(self._driver, self.spec, record.prices)
         if spending is not None:
             measured["spending"] = spending
         self._rebuilds = 0

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from thalweg.driver.bucket_driver import BucketDriver
+from thalweg.spark.bucket_spec import Spec
 from thalweg.spark.prices import Prices
 
 
-def spending_report(
-    driver: BucketDriver, aliases: Sequence[str], target_us: int | None, prices: Prices
-) -> dict[str, Any] | None:
+def spending_report(driver: BucketDriver, spec: Spec, prices: Prices) -> dict[str, Any] | None:
     """As JSON; None: it runs without one."""
     if driver.batches is None or driver.used is None:
         return None
@@ -29,8 +27,12 @@ def spending_report(
         "found": int(spent.results.sum()),
         "full": spent.full,
         "variance": spent.variance,
-        "streams": {alias: list(pair) for alias, *pair in zip(aliases, wanted, allowed, strict=True)},
+        "streams": {alias: list(pair) for alias, *pair in zip(spec.query.aliases, wanted, allowed, strict=True)},
     }
-    if target_us is not None:
-        report |= {"target": target_us / 1e6, "prices": prices.to_json()}
+    if spec.policies.target_us is not None:
+        report |= {
+            "target": spec.policies.target_us / 1e6,
+            "prices": prices.to_json(),
+            "identity": spec.identity,
+        }
     return report
