@@ -134,7 +134,7 @@ class JoinEngine:
         self._unchanging = frozenset(i for i, ref in enumerate(query.streams) if ref.is_static)
         self._nested_loops = nested_loops
         if budgeted:
-            self.machine.accounts = Accounts.new_tables(len(query.streams))
+            self.machine.accounts = Accounts.new_tables(workspace.layouts)
         self._is_straight = False
         self.gates = NO_GATES
         self._compiled: tuple[Plan, Rank | None, frozenset[Node], Programs] | None = None
