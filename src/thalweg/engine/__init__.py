@@ -18,6 +18,7 @@ A tuple comes in:
 
 A plan becomes numbers:
 
+- :mod:`~thalweg.engine.programming`: from a plan to what runs, under the policies of one engine.
 - :mod:`~thalweg.engine.assembly`: the programs of a plan as the tables that the machine runs.
 - :mod:`~thalweg.engine.program_assembly`: its instructions as rows.
 - :mod:`~thalweg.engine.feedback_assembly`: its demands, gates and gaps.
@@ -39,14 +40,16 @@ The tuple is joined:
 - :mod:`~thalweg.engine.completion`: gives states what they lack.
 - :mod:`~thalweg.engine.feedback`: the memory of demands and gaps, with ``production="jit"`` and ``"auto"``.
 - :mod:`~thalweg.engine.gates`: which joins give feedback, with ``production="auto"``: somebody else chooses.
+- :mod:`~thalweg.engine.gate_choice`: an engine as this somebody sees it.
 - :mod:`~thalweg.engine.savings`: what feedback has saved.
 - :mod:`~thalweg.engine.accounts`: what probes are paid from under a budget, and what was refused.
 - :mod:`~thalweg.engine.memory_limit`: which keys of states make room if memory is limited.
-- :mod:`~thalweg.engine.eddy`: engines that decide after every probe where a tuple goes next.
+- :mod:`~thalweg.engine.eddy`: decides after every probe where a tuple goes next.
 - :mod:`~thalweg.engine.difference`: set difference, in place of a join.
 
 The plan changes:
 
+- :mod:`~thalweg.engine.succession`: which states the next plan takes over.
 - :mod:`~thalweg.engine.migration`: the policies by which a join gets from one plan to the next.
 - :mod:`~thalweg.engine.parallel_track`: the one that runs both plans for a while.
 - :mod:`~thalweg.engine.stream_partition`: a join for each part of the streams, with ``sharing="push_down"``.

@@ -1,7 +1,8 @@
 """Eddies: engines that decide after every hop where a tuple goes next (CACQ and STAIRs; JISC 3.1, 3.2, 4.6).
 
 They are rivals of the pipeline and its lazy migration, and share everything with it but that decision: windows,
-states, completion and memory are those of :class:`~thalweg.engine.join.JoinEngine`, in the same kernel.
+states, completion and memory are those of :class:`~thalweg.engine.join.JoinEngine`, in the same kernel. So a
+:class:`EddyRouting` is a part of such an engine.
 
 =============== ============================ =====================================================
 policy          what is kept                 a change of plan
@@ -28,15 +29,11 @@ import numpy as np
 
 from thalweg.cql.query import Query
 from thalweg.engine.assembly import Assembly
-from thalweg.engine.join import Filling, JoinEngine
 from thalweg.engine.kernels import eddy as k
 from thalweg.engine.kernels.tables import G_FIRST, WORK_FIELDS
 from thalweg.errors import PlanError
-from thalweg.options import Feedback, Production
 from thalweg.plan.join_graph import JoinGraph
-from thalweg.plan.program import Emit, Instruction, Probe, Program, Rank, Send, Store
-from thalweg.plan.slices import Slicing
-from thalweg.plan.tree import Plan, TreePlan
+from thalweg.plan.program import Emit, Instruction, Probe, Program, Send, Store
 
 Policy = Literal["cacq", "stairs", "stairs_jisc"]
 _SEED = 1
@@ -49,23 +46,10 @@ _ADVENTURE = 64
 """One hop in so many (a power of two) does not follow the order of preference."""
 
 
-class EddyEngine(JoinEngine):
-    """A join engine whose tuples are routed by an eddy, beginning with the order of its plan."""
+class EddyRouting:
+    """Picks the next probe of every tuple by one of the policies above."""
 
-    _is_routed = True
-    _may_gather = False  # a state is promoted as a whole or not at all
-
-    def __init__(
-        self,
-        query: Query,
-        plan: Plan,
-        rank: Rank | None = None,
-        *,
-        policy: Policy,
-        timed: bool = True,
-        production: Production | Feedback = "push",
-        slicing: Slicing | None = None,
-    ) -> None:
+    def __init__(self, query: Query, policy: Policy) -> None:
         for what, count in (("streams", len(query.streams)), ("different join keys", len(query.classes))):
             if count > k.BITS:
                 raise PlanError(
@@ -73,18 +57,15 @@ class EddyEngine(JoinEngine):
                     f"Use another migration policy than '{policy}'."
                 )
         self.policy = policy
-        feedback = Feedback.of(production)
-        if policy != "cacq" or feedback is None or feedback.when == "auto":
-            production = "push"
-        completion: Filling = "moving_state" if policy == "stairs" else "jisc"
-        super().__init__(query, plan, rank, timed=timed, completion=completion, production=production, slicing=slicing)
 
-    def transition(self, plan: Plan, rank: Rank | None = None) -> None:
-        """Let the eddy begin anew with the order and the states of another plan."""
-        if self.policy == "cacq" and isinstance(plan, TreePlan):
-            plan = plan.keeping_none()
-        super().transition(plan, rank)
-        self.machine.eddy = _eddy(self._programs.heads, self.workspace.assembly, self.workspace.graph)
+    @property
+    def is_stateless(self) -> bool:
+        """Whether plans keep no states."""
+        return self.policy == "cacq"
+
+    def tables(self, programs: Sequence[Program], assembly: Assembly, graph: JoinGraph) -> k.Eddy:
+        """What an eddy goes by that has seen nothing yet, and begins with the order and the states of a plan."""
+        return _eddy(programs, assembly, graph)
 
 
 def _eddy(programs: Sequence[Program], assembly: Assembly, graph: JoinGraph) -> k.Eddy:

@@ -39,7 +39,7 @@ from thalweg.policies import DEFAULT_POLICIES, Policies
 if TYPE_CHECKING:
     from thalweg.engine.bucket import AnyBucket
 
-FORMAT = 12
+FORMAT = 13
 """The version of everything in a directory; raised whenever a class changes what its ``__image__`` means."""
 _STAMP = "stamp"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")

@@ -3,27 +3,31 @@
 Base windows are facts, states are caches (every key live or absent). The engine is composed of parts that each have one
 purpose and share a :class:`~thalweg.engine.workspace.Workspace`:
 
-============================================= ==================================================================
-part                                          purpose
-============================================= ==================================================================
-:class:`~thalweg.engine.windows.BaseWindows`  the tuples of each stream, and the paths by which probes find them
-:class:`~thalweg.engine.states.KeptStates`    entries, directories of keys, statuses
-:class:`~thalweg.engine.machine.Machine`      runs programs: takes tuples, finds results, stops for want of room
-:class:`~thalweg.engine.completion.Completion` gives states what they lack
+================================================ ===============================================================
+part                                             purpose
+================================================ ===============================================================
+:class:`~thalweg.engine.programming.Programming` makes the programs of a plan
+:class:`~thalweg.engine.machine.Machine`         runs programs: takes tuples, finds results, stops for want of room
+:class:`~thalweg.engine.windows.BaseWindows`     the tuples of each stream, and the paths by which probes find them
+:class:`~thalweg.engine.states.KeptStates`       entries, directories of keys, statuses
+:class:`~thalweg.engine.succession.Succession`   which states the next plan takes over
+:class:`~thalweg.engine.completion.Completion`   gives states what they lack
 :class:`~thalweg.engine.feedback.FeedbackMemory` what gates remember
+:class:`~thalweg.engine.gate_choice.GateChoice`  lets somebody else choose the gates
 :class:`~thalweg.engine.memory_limit.MemoryLimit` makes cold keys absent
-:class:`~thalweg.engine.accounts.Accounts`    lets probes be paid for, under a budget
-============================================= ==================================================================
+:class:`~thalweg.engine.accounts.Accounts`       lets probes be paid for, under a budget
+:class:`~thalweg.engine.eddy.EddyRouting`        lets an eddy pick the next probe
+================================================ ===============================================================
 
-What is left for the engine itself: it carries states over when the plan changes, and makes room when the machine asks
-for it. It knows nothing of column types, files or time zones: tuples come in as rows of int64 words
+What is left for the engine itself is the order in which they act: when tuples come, when the machine asks for room, and
+when the plan changes. It knows nothing of column types, files or time zones: tuples come in as rows of int64 words
 (:mod:`thalweg.engine.layout`) and results leave as row numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar, Literal
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -32,8 +36,10 @@ from thalweg.engine.accounts import Accounts
 from thalweg.engine.assembly import Assembly, assemble
 from thalweg.engine.batch import in_time_order
 from thalweg.engine.completion import Completion
+from thalweg.engine.eddy import EddyRouting
 from thalweg.engine.feedback import FeedbackMemory
-from thalweg.engine.gates import NO_GATES, Gated, Gates
+from thalweg.engine.gate_choice import GateChoice
+from thalweg.engine.gates import Gated, Gates
 from thalweg.engine.kernels import feedback_tables as fb
 from thalweg.engine.kernels import states as state_kernels
 from thalweg.engine.kernels import tables as k
@@ -42,27 +48,22 @@ from thalweg.engine.layout import StreamLayout, layouts
 from thalweg.engine.machine import Machine
 from thalweg.engine.memory_limit import MemoryLimit
 from thalweg.engine.observations import Counts, Glimpse, StoreSize, Work
+from thalweg.engine.programming import Filling, Manner, Programming
 from thalweg.engine.savings import Savings
 from thalweg.engine.state_status import Status
 from thalweg.engine.states import KeptStates
-from thalweg.engine.time_bounds import FOREVER
+from thalweg.engine.succession import Succession
 from thalweg.engine.windows import BaseWindows
 from thalweg.engine.workspace import Workspace
-from thalweg.errors import ThalwegError
 from thalweg.options import Feedback, Production
-from thalweg.plan.passes import Gating, Setting, apply_passes
-from thalweg.plan.program import Programs, Rank, compile_programs
+from thalweg.plan.program import Programs, Rank
 from thalweg.plan.slices import Slicing
-from thalweg.plan.transition import without_a_key
-from thalweg.plan.tree import Node, Plan, TreePlan
+from thalweg.plan.tree import Plan
 
 _STRETCH = 1 << 14
 """Tuples that are taken at once while something may have to be looked at between two of them."""
 _LONGEST_CROWD = 1 << 12
 """Tuples that are left to the general machine at once, at most, where straight programs find too many partners."""
-
-Filling = Literal["jisc", "jisc_printed", "moving_state"]
-"""How the states of a new plan get the entries that they lack; see :mod:`thalweg.engine.migration`."""
 
 
 class JoinEngine:
@@ -91,21 +92,23 @@ class JoinEngine:
 
     ``slicing``: how windows are divided for several readers. Then results carry their masks and the ages of their
     components.
+
+    ``routing``: an eddy decides after every probe where a tuple goes next.
+
+    Attributes:
+        is_straight: whether the programs that run have a loop of their own in the machine.
+        gated: the engine as somebody sees it who is to choose its gates; None: nobody is.
+
     """
 
     __image__: ClassVar[tuple[str, ...]] = (
-        "plan",
+        "programming",
         "workspace",
         "windows",
         "machine",
         "completion",
         "feedback",
-        "_goal",
-        "gates",
     )
-
-    _is_routed = False  # programs decide where tuples go; see thalweg.engine.eddy
-    _may_gather = True
 
     def __init__(
         self,
@@ -120,7 +123,17 @@ class JoinEngine:
         nested_loops: bool = False,
         slicing: Slicing | None = None,
         budgeted: bool = False,
+        routing: EddyRouting | None = None,
     ) -> None:
+        self._manner = manner = Manner(
+            completion,
+            Feedback.of(production),
+            nested_loops=nested_loops,
+            routed=routing is not None,
+            budgeted=budgeted,
+            stateless=budgeted or (routing is not None and routing.is_stateless),
+            unchanging=frozenset(i for i, ref in enumerate(query.streams) if ref.is_static),
+        )
         self.workspace = workspace = Workspace(query, slicing)
         self.windows = BaseWindows(workspace)
         self.states = KeptStates(workspace, self.windows)
@@ -128,18 +141,14 @@ class JoinEngine:
         self.completion = Completion(workspace, self.windows, self.states, self.machine, self._make_room)
         self.feedback = FeedbackMemory(workspace, self.windows, self.states)
         self.limit = MemoryLimit(workspace, self.states, memory_limit, self._words_used)
+        self.programming = Programming(workspace, manner)
+        self._succession = Succession(workspace, self.windows, self.states, manner, is_frugal=self.limit.exists)
+        self.gated: Gated | None = GateChoice(self, manner) if manner.weighs_feedback else None
         self._query = query
-        self._filling = completion
-        self._production = Feedback.of(production)
-        self._unchanging = frozenset(i for i, ref in enumerate(query.streams) if ref.is_static)
-        self._nested_loops = nested_loops
+        self._routing = routing
         if budgeted:
             self.machine.accounts = Accounts.new_tables(workspace.layouts)
-        self._is_straight = False
-        self.gates = NO_GATES
-        self._compiled: tuple[Plan, Rank | None, frozenset[Node], Programs] | None = None
-        self._assembled: Assembly | None = None
-        self._passes_over = False
+        self.is_straight = False
         self.transition(plan, rank)
 
     # -- Running ------------------------------------------------------------------------
@@ -174,7 +183,7 @@ class JoinEngine:
             self.states.free(row)
         self.workspace.states = np.zeros((0, k.STATE_FIELDS), np.int64)
         self.workspace.assembly = assemble(Programs((), {}, {}, {}), self.workspace.layouts)
-        self.transition(self.plan, self._rank)
+        self.transition(self.plan, self.programming.rank)
 
     def advance(self, limit: int | None = None) -> Iterator[Int64s]:
         """Process up to ``limit`` of the offered tuples; yields blocks of results.
@@ -190,7 +199,7 @@ class JoinEngine:
             left = end - done
             is_watched = self._is_migrating or self.limit.exists
             most = min(left, burst if crowded else _STRETCH if is_watched else left)
-            stop, store = self.machine.run(most, straight=self._is_straight and not crowded)
+            stop, store = self.machine.run(most, straight=self.is_straight and not crowded)
             if stop == k.FINISHED and most < left and self.workspace.taken - done == most:
                 crowded = False
                 self._look_after()
@@ -301,7 +310,12 @@ class JoinEngine:
 
     @property
     def accounts(self) -> Accounts | None:
-        return None if self.machine.accounts is None else Accounts(self.machine.accounts, self.programs)
+        return None if self.machine.accounts is None else Accounts(self.machine.accounts, self.programming.programs)
+
+    @property
+    def plan(self) -> Plan:
+        """The plan that runs."""
+        return self.programming.plan
 
     @property
     def watermark(self) -> int:
@@ -371,148 +385,59 @@ class JoinEngine:
     # -- Plans --------------------------------------------------------------------------
 
     def transition(self, plan: Plan, rank: Rank | None = None) -> None:
-        """Run under another plan from the next tuple on.
-
-        States that both plans keep stay as they are, each key with its status; those of the old plan alone are dropped,
-        and leave their room to those of the new one alone. These start *young*: they store what comes, and what they
-        lack of a key, made of tuples that are there already, is completed when it is probed. A state that the new plan
-        probes by another key is indexed anew if it was complete, and else starts young. While nothing has arrived,
-        nothing is missing. States that have no key to be completed by may gather instead: young too, but programs pass
-        them over as if they were not kept, until nothing is missing (:meth:`_probe_all`).
+        """Run under another plan from the next tuple on; :mod:`thalweg.engine.succession` says what becomes of states.
 
         This is safe at any time (JISC 4.1): a tuple goes all the way before the next one is taken, so no queue
         holds results of the old plan, and tuples that were offered but not taken run under the new one. Nothing
         has to be removed through incomplete states either (JISC 4.2): an entry knows its expiry, and is passed over
         when that has come, whether or not the states below ever held a part of it.
         """
-        if self.machine.accounts is not None and isinstance(plan, TreePlan):
-            plan = plan.keeping_none()
-        self.gates = NO_GATES
+        plan = self._manner.suited(plan)
         if not self._is_migrating:
             self.completion.begin()
-        workspace, nodes = self.workspace, self.workspace.nodes
-        old = {node: workspace.states[i] for i, node in enumerate(nodes)}
-        old_keys = {node: workspace.key_classes(i) for i, node in enumerate(nodes)}
-        gathering = frozenset() if self.windows.are_empty else self._gathering(plan, old)
-        assembly = self._assemble(plan, rank, gathering)
+        gathering = self._succession.gathering(plan)
+        assembly = self.programming.change(plan, rank, gathering)
         self.feedback.end()
-        states, rekeyed = self._carry_over(assembly, old, old_keys, gathering)
-        workspace.states = states
-        self.plan, self._rank = plan, rank
-        self._assembled, self._passes_over = None, bool(gathering)
+        rekeyed = self._succession.carry_over(assembly, gathering)
         self._install(assembly)
         for i in rekeyed:
             self.states.rekey(i)
-        if self._filling == "moving_state":
-            self.completion.fill(range(len(workspace.nodes)))
+        if self._manner.filling == "moving_state":
+            self.completion.fill(range(len(self.workspace.nodes)))
         self.feedback.begin()
-        if self._weighs_feedback:
+        if self._manner.weighs_feedback:
             self._make_whole()
-        self._is_straight = self.machine.can_go_straight
+        if self._routing is not None:
+            heads = self.programming.running.heads
+            self.machine.eddy = self._routing.tables(heads, assembly, self.workspace.graph)
+        self.is_straight = self.machine.can_go_straight
 
-    def _carry_over(
-        self,
-        assembly: Assembly,
-        old: dict[Node, Int64s],
-        old_keys: Mapping[Node, tuple[int, ...]],
-        gathering: frozenset[Node],
-    ) -> tuple[Int64s, list[int]]:
-        """The rows of the states of new programs; and which of them have to be indexed by another key."""
-        rooms: dict[int, list[int]] = {len(node): [] for node in assembly.nodes}
-        for node in [node for node in old if node not in assembly.nodes]:
-            row = old.pop(node)
-            rooms.get(len(node), []).append(0 if self.limit.exists else self.states.room_of(row))
-            self.states.free(row)
-        states = np.zeros((len(assembly.nodes), k.STATE_FIELDS), np.int64)
-        rekeyed = []
-        for i, node in enumerate(assembly.nodes):
-            start, count = assembly.keys[i]
-            if node not in old:
-                room = rooms[len(node)].pop() if rooms[len(node)] else 0
-                states[i] = self.states.new(node, self._beginning(node, gathering), room)
-                continue
-            states[i] = old.pop(node)
-            is_rekeyed = old_keys[node] != tuple(assembly.lists[start : start + count])
-            is_complete = states[i, k.N_COMPLETE] == Status.COMPLETE
-            is_gathering = states[i, k.N_COMPLETE] == Status.GATHERING
-            if is_gathering != (node in gathering) or (is_rekeyed and not is_complete):
-                self.states.free(states[i])
-                states[i] = self.states.new(node, Status.GATHERING if node in gathering else self._young)
-            elif is_rekeyed:
-                rekeyed.append(i)
-        return states, rekeyed
+    def run_with(self, gates: Gates) -> None:
+        """Run the same plan with other gates from the next tuple on."""
+        self._exchange(self.programming.choose(gates))
+        self._make_whole()
 
-    def _beginning(self, node: Node, gathering: frozenset[Node]) -> Status:
-        """The status that a new state begins with."""
-        if self.windows.are_empty:
-            return Status.COMPLETE
-        return Status.GATHERING if node in gathering else self._young
-
-    @property
-    def _young(self) -> Status:
-        return Status.PRINTED if self._filling == "jisc_printed" else Status.YOUNG
-
-    def _gathering(self, plan: Plan, old: Mapping[Node, Int64s]) -> frozenset[Node]:
-        """The states of a new plan that are to gather what comes, for want of a key to complete them by.
-
-        In some window below, time must put an end to what is missing.
-        """
-        if self._filling != "jisc" or not self._may_gather:
-            return frozenset()
-        whole = {
-            node
-            for node, row in old.items()
-            if row[k.N_COMPLETE] == Status.COMPLETE or (row[k.N_KEY_COUNT] == 0 and row[k.N_LIVE])
-        }
-        nodes = without_a_key(plan, self.workspace.graph, whole)
-        layouts = self.workspace.layouts
-        return frozenset(node for node in nodes if any(layouts[stream].lifetime < FOREVER for stream in node))
-
-    def _compile(self, plan: Plan, rank: Rank | None, unprobed: frozenset[Node]) -> Programs:
-        fills = self._filling == "moving_state" or self._weighs_feedback
-        loops = self._nested_loops
-        if self._compiled is None or self._compiled[:3] != (plan, rank, unprobed):
-            graph = self.workspace.graph
-            programs = compile_programs(plan, graph, rank, fills=fills, unprobed=unprobed, nested_loops=loops)
-            self._compiled = plan, rank, unprobed, programs
-        return self._compiled[3]
-
-    def _assemble(self, plan: Plan, rank: Rank | None, unprobed: frozenset[Node] = frozenset()) -> Assembly:
-        setting = Setting(plan, self.workspace.graph, self._is_routed, self._gating, self.machine.accounts is not None)
-        self._programs = apply_passes(self._compile(plan, rank, unprobed), setting)
-        filter_bits = None if self._production is None else self._production.filter_bits
-        layouts = self.workspace.layouts
-        return assemble(self._programs, layouts, filter_bits=filter_bits, unchanging=self._unchanging)
+    def _exchange(self, assembly: Assembly) -> None:
+        """Run other programs over the same states."""
+        self.feedback.end()
+        self._install(assembly)
+        self.feedback.begin()
 
     def _install(self, assembly: Assembly) -> None:
         """Run these programs from the next tuple on."""
         self.workspace.install(assembly)
         self.windows.install_paths()
 
-    @property
-    def _goal(self) -> Assembly | None:
-        """While states are passed over, the programs that will probe all of them."""
-        if self._passes_over and self._assembled is None:
-            self._assembled = self._assemble(self.plan, self._rank)
-        return self._assembled
-
-    @_goal.setter
-    def _goal(self, assembly: Assembly | None) -> None:
-        self._assembled, self._passes_over = assembly, assembly is not None
-
     def resume(self) -> None:
-        """Derive what an image leaves out, after the rest was taken over from it.
-
-        The assembled programs are part of it, since the same plan can be compiled in more than one way.
-        """
-        self._is_straight = self.machine.can_go_straight
+        """Derive what an image leaves out, after the rest was taken over from it."""
+        self.is_straight = self.machine.can_go_straight
 
     # -- Completion ---------------------------------------------------------------------
 
     @property
     def _is_migrating(self) -> bool:
         """Whether a state could become complete."""
-        return self._passes_over or self.states.any_lacks_for_now
+        return self.programming.passes_over or self.states.any_lacks_for_now
 
     def _detect_completion(self) -> None:
         """Find states that have become complete."""
@@ -527,14 +452,12 @@ class JoinEngine:
         To complete the single key of a state that nothing but comparisons connect would be to compute all of it, while
         the tuple that asks for it waits. So programs passed it over.
         """
-        if not self._passes_over or self.states.with_status(Status.GATHERING):
+        if not self.programming.passes_over or self.states.with_status(Status.GATHERING):
             return
-        goal = self._goal
+        goal = self.programming.goal
         if goal is not None:
-            self.feedback.end()
-            self._install(goal)
-            self.feedback.begin()
-            self._goal = None
+            self._exchange(goal)
+            self.programming.goal = None
 
     def _make_whole(self) -> None:
         """Let states in which nothing is withheld any more become complete: as changes of plan do, or at once."""
@@ -542,63 +465,10 @@ class JoinEngine:
             return
         lasting = self.feedback.gapped
         missing = [index for index in self.states.with_status(Status.INCOMPLETE) if index not in lasting]
-        aided = [i for i in missing if self._filling != "moving_state" and self.states.carrier(i) is not None]
+        is_lazy = self._manner.filling != "moving_state"
+        aided = [i for i in missing if is_lazy and self.states.carrier(i) is not None]
         for index in aided:
-            self.states.rejuvenate(index, self._young)
+            self.states.rejuvenate(index, self._succession.young)
         if aided:
             self.completion.finish_nearly_complete()  # most of what they had was live
         self.completion.fill([index for index in missing if index not in aided])
-
-    # -- Feedback -----------------------------------------------------------------------
-
-    @property
-    def _weighs_feedback(self) -> bool:
-        return self._production is not None and self._production.when == "auto"
-
-    @property
-    def _gating(self) -> Gating | None:
-        """Where programs have gates; None: nowhere."""
-        production, gates = self._production, self.gates
-        if production is None or (self._weighs_feedback and gates == NO_GATES):
-            return None
-        if self._weighs_feedback and not gates.everywhere:
-            return Gating(0, gates.sleepers, self._unchanging, self._nested_loops)
-        return Gating(production.lattice, None, self._unchanging, self._nested_loops)
-
-    @property
-    def gated(self) -> Gated | None:
-        """The engine itself, if somebody else is to choose its gates."""
-        return self if self._weighs_feedback else None
-
-    @property
-    def may_choose(self) -> bool:
-        return self._weighs_feedback and not (self._is_straight or self._passes_over)
-
-    @property
-    def tests(self) -> int:
-        return self.feedback.tests
-
-    @property
-    def programs(self) -> Programs:
-        return self._compile(self.plan, self._rank, frozenset())
-
-    def all_held(self) -> int:
-        return self.windows.all_held()
-
-    def idle(self) -> frozenset[Node]:
-        bits = self.states.idle()
-        return frozenset(node for i, node in enumerate(self.workspace.nodes) if bits >> i & 1)
-
-    def share_within(self, nodes: tuple[Node, ...]) -> float:
-        return self.states.share_within(nodes)
-
-    def choose(self, gates: Gates) -> None:
-        if not self.may_choose:
-            raise ThalwegError(
-                f"a join was to run with gates {gates}, and its programs can have no others now. Ask may_choose first."
-            )
-        self.gates = gates
-        self.feedback.end()
-        self._install(self._assemble(self.plan, self._rank))
-        self.feedback.begin()
-        self._make_whole()

@@ -29,15 +29,17 @@ from typing import Protocol
 
 from thalweg.cql.query import Query
 from thalweg.engine.accounts import Accounts
-from thalweg.engine.eddy import EddyEngine
+from thalweg.engine.eddy import EddyRouting, Policy
 from thalweg.engine.gates import Gated
 from thalweg.engine.join import JoinEngine
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.observations import Counts, Glimpse, StoreSize, Work
 from thalweg.engine.parallel_track import ParallelTrack, PrintedParallelTrack
+from thalweg.engine.programming import Filling
 from thalweg.engine.savings import Savings
 from thalweg.engine.stream_partition import StreamPartition
 from thalweg.errors import PlanError
+from thalweg.options import Feedback, Production
 from thalweg.plan.program import Rank
 from thalweg.plan.slices import Slicing
 from thalweg.plan.tree import Plan
@@ -153,7 +155,7 @@ def open_joiner(
     if migration == "parallel_track_printed":
         return PrintedParallelTrack(query, plan, rank, production, slicing)
     if migration == "cacq" or migration == "stairs" or migration == "stairs_jisc":
-        return EddyEngine(query, plan, rank, policy=migration, timed=timed, production=production, slicing=slicing)
+        return open_eddy(query, plan, rank, policy=migration, timed=timed, production=production, slicing=slicing)
     return JoinEngine(
         query,
         plan,
@@ -165,4 +167,30 @@ def open_joiner(
         nested_loops=policies.nested_loops,
         slicing=slicing,
         budgeted=policies.budget is not None,
+    )
+
+
+def open_eddy(
+    query: Query,
+    plan: Plan,
+    rank: Rank | None = None,
+    *,
+    policy: Policy,
+    timed: bool = True,
+    production: Production | Feedback = "push",
+    slicing: Slicing | None = None,
+) -> JoinEngine:
+    """An engine whose tuples are routed by an eddy, beginning with the order of its plan."""
+    feedback = Feedback.of(production)
+    gives_feedback = policy == "cacq" and feedback is not None and feedback.when != "auto"
+    completion: Filling = "moving_state" if policy == "stairs" else "jisc"
+    return JoinEngine(
+        query,
+        plan,
+        rank,
+        timed=timed,
+        completion=completion,
+        production=production if gives_feedback else "push",
+        slicing=slicing,
+        routing=EddyRouting(query, policy),
     )

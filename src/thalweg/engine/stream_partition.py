@@ -34,11 +34,12 @@ from thalweg.cql.query import Query, RowsWindow
 from thalweg.engine.accounts import Accounts
 from thalweg.engine.batch import in_time_order
 from thalweg.engine.gates import Gated
-from thalweg.engine.join import Filling, JoinEngine
+from thalweg.engine.join import JoinEngine
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.kernels.tables import ROW, T
 from thalweg.engine.layout import layouts, until
 from thalweg.engine.observations import Counts, Glimpse, StoreSize, WindowGlimpse, Work
+from thalweg.engine.programming import Filling
 from thalweg.engine.savings import Savings
 from thalweg.engine.time_bounds import NEVER
 from thalweg.errors import OptionError, PlanError
