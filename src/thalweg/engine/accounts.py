@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -234,7 +234,7 @@ class Accounts:
         tables = self._tables
         table, sums = tables.table, tables.sums
         if not table.shape[1]:
-            return Spent.nothing(len(table))
+            return replace(Spent.nothing(len(table)), shed=tables.draws[:, k.D_SHED].copy())
         allowed, refused, hopeless = (table[:, :, column].copy() for column in (k.P_ALLOWED, k.P_REFUSED, k.P_HOPELESS))
         return Spent(
             table[:, 0, k.P_FED].copy(),
