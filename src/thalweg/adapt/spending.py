@@ -14,8 +14,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from thalweg.cql.query import Query
-from thalweg.engine.accounts import Accounts, Spent
 from thalweg.engine.bucket import Bucket
+from thalweg.engine.machine.accounts import Accounts, Spent
 from thalweg.engine.time_bounds import NEVER
 from thalweg.options import AllocationPolicy, Budget
 from thalweg.plan.allocation import AllocationModel, Division, HalfWayJoin, divide, model_of_programs
