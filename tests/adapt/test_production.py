@@ -14,12 +14,12 @@ from thalweg.adapt.ledger import Ledger
 from thalweg.adapt.prices import Prices, Watching, watching_price
 from thalweg.adapt.production import Habit, ProductionDecider, Seen, may_change, reconsidered, sleepers, storing
 from thalweg.adapt.promise import Promise
-from thalweg.engine.gate_choice import GateChoice
-from thalweg.engine.gates import NO_GATES, Gates
-from thalweg.engine.join import JoinEngine
-from thalweg.engine.layout import StreamLayout
+from thalweg.engine.feedback.gates import NO_GATES, Gates
+from thalweg.engine.join.engine import JoinEngine
+from thalweg.engine.join.gate_choice import GateChoice
+from thalweg.engine.join.programming import Manner
 from thalweg.engine.observations import Glimpse
-from thalweg.engine.programming import Manner
+from thalweg.engine.rows.layout import StreamLayout
 from thalweg.errors import ThalwegError
 from thalweg.experiments.jit.workloads import Clique
 from thalweg.options import Production

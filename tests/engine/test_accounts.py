@@ -24,10 +24,10 @@ from tests.engine.test_join import (
     words,
 )
 from thalweg.cql.query import AttributeClass, Output, Query, RangeWindow, StreamRef
-from thalweg.engine.accounts import Accounts, Spent
-from thalweg.engine.join import JoinEngine
+from thalweg.engine.join.engine import JoinEngine
 from thalweg.engine.kernels import accounts as kernel
-from thalweg.engine.layout import layouts
+from thalweg.engine.machine.accounts import Accounts, Spent
+from thalweg.engine.rows.layout import layouts
 from thalweg.errors import PlanError
 from thalweg.options import Budget, Feedback, Production
 from thalweg.plan.allocation import Division, Way
@@ -162,8 +162,8 @@ def test_under_any_budget_nothing_is_added_and_from_where_it_is_lifted_nothing_i
     with pytest.MonkeyPatch.context() as patch:
         rng = random.Random(seed)
         if rng.random() < 0.5:
-            patch.setattr("thalweg.engine.workspace.FIRST_CAPACITY", 2)
-            patch.setattr("thalweg.engine.machine._OUTPUT_BLOCK", rng.choice([1, 3, 50]))
+            patch.setattr("thalweg.engine.machine.workspace.FIRST_CAPACITY", 2)
+            patch.setattr("thalweg.engine.machine.machine._OUTPUT_BLOCK", rng.choice([1, 3, 50]))
             make_eager(patch, rng)
         check_any_budget(seed)
 
@@ -300,7 +300,7 @@ def test_the_estimate_of_the_full_answer_is_right_on_average_and_its_error_is_wh
     full = run_paid(setting, random.Random(0), {}, plans=5)[0].total()
     estimates, variances, found = [], [], []
     for seed in range(300):
-        monkeypatch.setattr("thalweg.engine.accounts._SEED", 7919 * seed + 1)
+        monkeypatch.setattr("thalweg.engine.machine.accounts._SEED", 7919 * seed + 1)
         answer, engine = run_paid(setting, random.Random(seed), {0: paying((feeds,) * 3)}, cuts=450, plans=5)
         spent = accounts_of(engine).spent
         assert not spent.hopeless.any()
@@ -331,7 +331,7 @@ def test_the_estimate_is_right_on_average_where_tuples_look_at_parts_of_windows(
     full = run_paid(setting, random.Random(0), {}, plans=5)[0].total()
     estimates, variances = [], []
     for seed in range(300):
-        monkeypatch.setattr("thalweg.engine.accounts._SEED", 7919 * seed + 1)
+        monkeypatch.setattr("thalweg.engine.machine.accounts._SEED", 7919 * seed + 1)
         division = Division(1.0, 1.0, (feeds,) * 3, ways=ways)
         answer, engine = run_paid(setting, random.Random(seed), {0: division}, cuts=450, plans=5)
         spent = accounts_of(engine).spent
@@ -391,7 +391,7 @@ def test_a_plan_that_keeps_states_cannot_be_paid_for() -> None:
 
 
 def test_only_the_programs_of_a_plan_can_be_paid_for() -> None:
-    from thalweg.engine.migration import open_joiner
+    from thalweg.engine.migration.joiner import open_joiner
 
     setting = random_setting(random.Random(1))
     plan = random_plan(random.Random(1), len(setting.query.streams))

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from tests.engine.test_join import make_curious, naive, random_setting, run, run_out_of_order
 from thalweg.cql.query import AttributeClass, Output, Query, RangeWindow, StreamRef
-from thalweg.engine.eddy import Policy
-from thalweg.engine.join import JoinEngine
+from thalweg.engine.join.engine import JoinEngine
 from thalweg.engine.kernels import eddy as kernels
-from thalweg.engine.migration import open_eddy
+from thalweg.engine.machine.eddy import Policy
+from thalweg.engine.migration.joiner import open_eddy
 from thalweg.errors import PlanError
 from thalweg.plan.tree import LinearPlan, TreePlan, parse_plan
 
@@ -34,13 +34,13 @@ def test_any_plan_and_any_changes_give_the_naive_answer(policy: Policy, small: b
     setting = random_setting(rng)
     with pytest.MonkeyPatch.context() as patch:
         if small:
-            patch.setattr("thalweg.engine.workspace.FIRST_CAPACITY", 2)
-            patch.setattr("thalweg.engine.states._SPARE_SLOTS", 1)
+            patch.setattr("thalweg.engine.machine.workspace.FIRST_CAPACITY", 2)
+            patch.setattr("thalweg.engine.states.kept_states._SPARE_SLOTS", 1)
             make_curious(patch, rng)
-            patch.setattr("thalweg.engine.machine._OUTPUT_BLOCK", rng.choice([1, 3, 50]))
-            patch.setattr("thalweg.engine.eddy._PATIENCE", rng.choice([1, 5]))
-            patch.setattr("thalweg.engine.eddy._ENOUGH", 1)
-            patch.setattr("thalweg.engine.eddy._ADVENTURE", rng.choice([1, 4]))
+            patch.setattr("thalweg.engine.machine.machine._OUTPUT_BLOCK", rng.choice([1, 3, 50]))
+            patch.setattr("thalweg.engine.machine.eddy._PATIENCE", rng.choice([1, 5]))
+            patch.setattr("thalweg.engine.machine.eddy._ENOUGH", 1)
+            patch.setattr("thalweg.engine.machine.eddy._ADVENTURE", rng.choice([1, 4]))
         answer, _ = run(setting, rng, policy)
     assert answer == naive(setting)
 
@@ -142,7 +142,7 @@ def selective(count: int, seed: int = 3) -> list[tuple[int, int, int]]:
 def test_an_eddy_learns_which_module_to_ask_first(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = LinearPlan(tuple(tuple(s for s in range(4) if s != head) for head in range(4)))
     eddy = open_eddy(keyed(4, 500), plan, policy="cacq")
-    monkeypatch.setattr("thalweg.engine.eddy._PATIENCE", 10**9)
+    monkeypatch.setattr("thalweg.engine.machine.eddy._PATIENCE", 10**9)
     stubborn = open_eddy(keyed(4, 500), plan, policy="cacq")
     tuples = selective(20_000)
     assert feed(stubborn, tuples) == feed(eddy, tuples) == 0

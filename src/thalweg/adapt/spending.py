@@ -18,9 +18,9 @@ from dataclasses import replace
 import numpy as np
 
 from thalweg.cql.query import Query
-from thalweg.engine.accounts import Accounts, Spent
 from thalweg.engine.bucket import Bucket
 from thalweg.engine.kernels.compiled import Float64s, Int64s
+from thalweg.engine.machine.accounts import Accounts, Spent
 from thalweg.engine.time_bounds import NEVER
 from thalweg.options import AllocationPolicy, Budget
 from thalweg.plan.allocation import AllocationModel, Division, HalfWayJoin, divide, model_of_programs

@@ -123,7 +123,7 @@ def budget_line(budget: BudgetUse) -> str:
 
 
 def savings_table(savings: Mapping[str, int]) -> Table:
-    """What feedback did, by the names that :class:`thalweg.engine.feedback.Savings` has for it."""
+    """What feedback did, by the names that :class:`thalweg.engine.feedback.memory.Savings` has for it."""
     table = grid("feedback", "", right={""})
     for name, words in _SAVINGS.items():
         table.add_row(words, f"{savings[name]:,}")

@@ -27,12 +27,12 @@ from thalweg.adapt.production import ProductionDecider
 from thalweg.adapt.spending import Spender
 from thalweg.cql.group import Group
 from thalweg.driver.planning import check_budget, plan_for
-from thalweg.engine.accounts import Spent
 from thalweg.engine.bucket import AnyBucket, Bucket, open_bucket
+from thalweg.engine.feedback.savings import Savings
 from thalweg.engine.join_bucket import JoinBucket, LineageShares
-from thalweg.engine.payload import Rows
-from thalweg.engine.readers import Emitted
-from thalweg.engine.savings import Savings
+from thalweg.engine.machine.accounts import Spent
+from thalweg.engine.outputs.readers import Emitted
+from thalweg.engine.rows.payload import Rows
 from thalweg.engine.time_bounds import NEVER
 from thalweg.errors import OptionError, ThalwegError
 from thalweg.options import Budget, States

@@ -18,7 +18,7 @@ import pyarrow as pa
 from numba.core.dispatcher import Dispatcher
 
 from thalweg.cql.query import AttributeClass, Output, Query, RangeWindow, RowsWindow, StreamRef, Window
-from thalweg.engine.join import JoinEngine
+from thalweg.engine.join.engine import JoinEngine
 from thalweg.engine.kernels import (
     accounts,
     arrival,
@@ -39,8 +39,8 @@ from thalweg.engine.kernels import (
 )
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.kernels.tables import ROW
-from thalweg.engine.layout import StreamLayout
-from thalweg.engine.migration import open_eddy
+from thalweg.engine.migration.joiner import open_eddy
+from thalweg.engine.rows.layout import StreamLayout
 from thalweg.plan.tree import Plan, TreePlan, parse_plan
 
 _MODULES = (

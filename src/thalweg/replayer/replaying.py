@@ -18,14 +18,14 @@ from thalweg.cql.group import Group
 from thalweg.cql.query import StreamRef
 from thalweg.driver.bucket_driver import BucketDriver
 from thalweg.driver.planning import check_budget, interval_option, plan_for
-from thalweg.engine.accounts import Spent
-from thalweg.engine.batch import Batch
 from thalweg.engine.compilation import ready_kernels
+from thalweg.engine.feedback.savings import Savings
 from thalweg.engine.join_bucket import JoinBucket
+from thalweg.engine.machine.accounts import Spent
 from thalweg.engine.observations import Work
-from thalweg.engine.payload import TablePayload
-from thalweg.engine.readers import Emitted
-from thalweg.engine.savings import Savings
+from thalweg.engine.outputs.readers import Emitted
+from thalweg.engine.rows.batch import Batch
+from thalweg.engine.rows.payload import TablePayload
 from thalweg.engine.time_bounds import FOREVER
 from thalweg.errors import OptionError, PlanError, QueryError
 from thalweg.event_times import warn_of_zones

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from thalweg.adapt.decision import Decision
-from thalweg.engine.savings import Savings
+from thalweg.engine.feedback.savings import Savings
 
 
 @dataclass(frozen=True, slots=True)
