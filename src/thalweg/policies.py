@@ -17,6 +17,11 @@ from thalweg.options import (
     States,
 )
 
+_BY_WINDOWS = {
+    "random_shedding": "keeps tuples out of windows",
+    "harvest": "goes by what windows have shown while they were there",
+}
+"""Ways to divide a budget that an engine could not repeat if it was lost meanwhile, and why."""
 _EDDIES = ("cacq", "stairs", "stairs_jisc")
 
 
@@ -86,6 +91,11 @@ class Policies:
             raise OptionError(
                 "option budget 'auto' means as many probes as triggers have time for, and nothing says how long they "
                 "may take. Add target_trigger='5 seconds', say."
+            )
+        if self.allocation in _BY_WINDOWS:
+            raise OptionError(
+                f"option allocation: {self.allocation} {_BY_WINDOWS[self.allocation]}. On Spark, where engines are "
+                "built anew from a log, use jaqpot."
             )
         return replace(
             self,

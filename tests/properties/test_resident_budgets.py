@@ -51,7 +51,7 @@ def _small_chunks() -> Iterator[None]:
         patch.setattr("thalweg.spark.chunks.window_log._SMALL", 3)
         patch.setattr("thalweg.spark.chunks.window_log._MERGED", 2)
         patch.setattr("thalweg.spark.chunks.window_log._LARGE", 1)
-        patch.setattr("thalweg.engine.payload._SMALL_CHUNK", 3)
+        patch.setattr("thalweg.engine.rows.payload._SMALL_CHUNK", 3)
         patch.setattr("thalweg.adapt.batch_spending.BatchSpender.period", 3)  # divide anew all the time
         yield
 

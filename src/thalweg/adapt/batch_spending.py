@@ -23,8 +23,8 @@ from typing import Any
 
 from thalweg.adapt.spending import NOTHING_TO_DIVIDE, PERIOD, TRUSTED
 from thalweg.cql.query import Query, RangeWindow
-from thalweg.engine.accounts import Accounts, Spent
 from thalweg.engine.bucket import Bucket
+from thalweg.engine.machine.accounts import Accounts, Spent
 from thalweg.options import AllocationPolicy, Budget
 from thalweg.plan.allocation import AllocationModel, Division, HalfWayJoin, divide, model_of_programs, saturation
 from thalweg.plan.join_graph import JoinGraph
@@ -173,7 +173,7 @@ class BatchSpender:
                 needed, granted = left * needed, max(granted - made, _LEAST_SHARE * left * needed)
             share = granted / needed if needed else float("inf")
             division = self._division(model, share)
-        accounts.set_feeds(division.feeds)
+        accounts.follow(division)
 
     def _division(self, model: AllocationModel, share: float) -> Division:
         return divide(model, Budget(share=share), self._policy, self._unpaid)

@@ -29,12 +29,12 @@ from thalweg.adapt.production import ProductionDecider
 from thalweg.adapt.spending import Spender
 from thalweg.cql.group import Group
 from thalweg.driver.planning import check_budget, check_by_batch, plan_for
-from thalweg.engine.accounts import Spent
 from thalweg.engine.bucket import AnyBucket, Bucket, open_bucket
+from thalweg.engine.feedback.savings import Savings
 from thalweg.engine.join_bucket import JoinBucket, LineageShares
-from thalweg.engine.payload import Rows
-from thalweg.engine.readers import Emitted
-from thalweg.engine.savings import Savings
+from thalweg.engine.machine.accounts import Spent
+from thalweg.engine.outputs.readers import Emitted
+from thalweg.engine.rows.payload import Rows
 from thalweg.engine.time_bounds import NEVER
 from thalweg.errors import OptionError, ThalwegError
 from thalweg.options import Budget, States
@@ -163,16 +163,17 @@ class BucketDriver:
     def set_budget(self, value: int | str | Budget | None) -> None:
         """Run with another budget from the next tuple on, as of ``Options(budget=...)``; None: nothing is refused."""
         budget = value if isinstance(value, Budget) else Budget.of(value)
-        accounts = None if self.join is None else self.join.accounts
+        join = self.join
+        accounts = None if join is None else join.accounts
         if self.batches is not None:
             self._change_by_batch(self.batches, budget)
             return
-        if self.spender is None or accounts is None:
+        if self.spender is None or join is None or accounts is None:
             raise OptionError(
                 f"query '{self._query.name}' was begun without a budget, and cannot be given one. "
                 "Begin it with option budget='100%', which refuses nothing."
             )
-        self.spender.change(budget, accounts)
+        self.spender.change(budget, join, accounts)
 
     def _change_by_batch(self, batches: BatchSpender, budget: Budget) -> None:
         if budget.is_auto and self._policies.target_us is None:
@@ -192,7 +193,7 @@ class BucketDriver:
         """The rows of a batch have been offered."""
         accounts = None if self.join is None else self.join.accounts
         if self.batches is not None and self.join is not None and accounts is not None:
-            accounts.begin(self._batch + 1)
+            self.join.renew_accounts(self._batch + 1)
             self.batches.begin_batch(self.join, accounts, self.join.coming, self._time_for)
 
     def look_at_batch(self) -> None:

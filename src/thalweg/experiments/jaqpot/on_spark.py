@@ -1,8 +1,8 @@
 """Overload on Spark: input at twice and four times of what a job can do, and then half of it again.
 
-Rows come as files while the job runs, and their event times are those of the clock. What the job can do is computed from
-the prices that it has measured: the rate at which a trigger that refuses nothing takes as long as its target. A faster
-stream also fills its windows more. So at four times the rate, sixteen times as many probes are wanted.
+Rows come as files while the job runs, and their event times are those of the clock. What the job can do is computed
+from the prices that it has measured: the rate at which a trigger that refuses nothing takes as long as its target. A
+faster stream also fills its windows more. So at four times the rate, sixteen times as many probes are wanted.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ class Overload:
     def cql(self) -> str:
         window = f"[RANGE {self.window} SECONDS FRESHNESS {math.ceil(self.freshness)} SECONDS]"
         names = ", ".join(f"{name} {window}" for name in _STREAMS)
-        return f"SELECT a.id AS x, b.id AS y, c.id AS z FROM {names} WHERE a.k = b.k AND b.k = c.k AND a.v = c.v"
+        where = "a.k = b.k AND b.k = c.k AND a.v = c.v"
+        return f"SELECT a.id AS x, b.id AS y, c.id AS z FROM {names} WHERE {where}"  # noqa: S608 - no user's text
 
 
 SIZES: dict[Scale, Overload] = {"quick": Overload(), "paper": Overload(calm=60.0, busy=180.0)}
@@ -216,7 +217,8 @@ def capacity(sizes: Overload, rate: float, triggers: Sequence[Row]) -> float:
     Wanted probes per row grow with the rate, since the windows do.
     """
     told = [each for each in triggers if each["rows"]][-5:]
-    prices = Prices(*(float(told[-1][f"price_{name}"] or 0) for name in ("fixed", "row", "tuple", "probe")))
+    fixed, row, taking, probe = (_number(told[-1][f"price_{name}"]) for name in ("fixed", "row", "tuple", "probe"))
+    prices = Prices(fixed, row, taking, probe)
     partitions = float(told[-1]["price_partitions"] or 1) or 1.0
     per_row = statistics.median(float(each["wanted"] or 0) / float(each["rows"] or 1) for each in told)
     left = HEADROOM * sizes.target - prices.fixed
@@ -237,9 +239,7 @@ def _told(sizes: Overload, phases: Sequence[Phase], triggers: Sequence[Row]) -> 
         seconds = [_number(each["seconds"]) for each in mine]
         within = sum(each <= 1.2 * sizes.target for each in seconds) / len(seconds)
         whole = _back_after(mine)
-        found, full = (
-            sum(_number(each["results"]) / scale for each, scale in _shares(mine, wants)) for wants in (0, 1)
-        )
+        found, full = (sum(_number(each["results"]) / by for each, by in _shares(mine, wants)) for wants in (0, 1))
         stale += sum(int(_number(each["stale"])) for each in mine)
         rows.append(
             {
