@@ -59,7 +59,7 @@ class TriggerListener(StreamingQueryListener):
         reports = [json.loads(text) for text in texts]
         if not reports or "target" not in reports[0].get("spending", {}):
             return
-        identity, pricing = self._runs.setdefault(str(progress.runId), (reports[0]["identity"], Pricing()))
+        identity, pricing = self._runs.setdefault(str(progress.runId), (reports[0]["spending"]["identity"], Pricing()))
         prices = pricing.see(progress.durationMs.get("triggerExecution", 0) / 1000, reports)
         if prices is not None:
             PriceFile(self.place(identity)).write(prices)
