@@ -18,6 +18,7 @@ from thalweg.engine.join_bucket import JoinBucket, LineageShares
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.machine.accounts import Accounts
 from thalweg.engine.observations import Counts, Glimpse, StoreSize, Work
+from thalweg.engine.outputs.ages import Times
 from thalweg.engine.outputs.readers import Emitted
 from thalweg.engine.rows.batch import Batch
 from thalweg.engine.rows.payload import Rows
@@ -122,6 +123,9 @@ class Bucket(AnyBucket, Protocol):
     @property
     def accounts(self) -> Accounts | None:
         """What its probes are paid from, if there is a budget. Other readers begin with new ones."""
+
+    def take_ages(self) -> Times:
+        """Event times of what results are made of, where somebody asks how fresh it is; see :mod:`outputs.ages`."""
 
     def renew_accounts(self, seed: int) -> None:
         """Let probes be paid from new accounts; ``seed``: where their random numbers begin."""

@@ -34,6 +34,7 @@ from thalweg.engine.kernels.tables import ROW, T
 from thalweg.engine.machine.accounts import Accounts
 from thalweg.engine.migration.joiner import Joiner, open_joiner
 from thalweg.engine.observations import Counts, Glimpse, StoreSize, Work
+from thalweg.engine.outputs.ages import Ages, Times, timed_columns
 from thalweg.engine.outputs.asked_again import AskedAgain
 from thalweg.engine.outputs.readers import Emitted, Part, ReaderEnd, Routing
 from thalweg.engine.outputs.results import Verdict, engine_columns, needs_times, payload_columns, true_keys
@@ -98,7 +99,7 @@ class JoinBucket:
         whole = group.whole
         self.shares = shares
         self._can_encode_anew = keeps_all or payloads is not None
-        columns = [ref.schema.names for ref in whole.streams] if keeps_all else payload_columns(whole)
+        columns = [ref.schema.names for ref in whole.streams] if keeps_all else _with_times(group)
         self._payloads: Sequence[Rows] = payloads or [
             Payload(ref.schema, mine) for ref, mine in zip(whole.streams, columns, strict=True)
         ]
@@ -150,6 +151,7 @@ class JoinBucket:
         known = {end.name: end for end in self._ends if end.name not in anew}
         self._ends = [known.get(query.name) or ReaderEnd(query, expressions, self._payloads) for query in group.queries]
         self._routing = Routing(group, self.shared)
+        self._ages = Ages(group, self._payloads)
         self._lasting = {place for place, reader in enumerate(group.readers) if reader.is_lasting}
         names_and_ends = [reader.name for reader in group.readers], self.shared.slicing.ends
         self.image = ImageTag(whole, self._policies, names_and_ends)
@@ -218,6 +220,7 @@ class JoinBucket:
                 mine = part.lasting(results, self._routing.ranged) if is_lasting else results
                 if place in self._again.readers:
                     mine = mine[self._again.passes(place, part.places())]
+                self._ages.note(place, mine)
                 yield from self._ends[place].add(mine)
 
     def find(
@@ -431,6 +434,13 @@ class JoinBucket:
         """How many rows each reader has got."""
         return {end.name: end.results for end in self._ends}
 
+    def take_ages(self) -> Times:
+        """Event times of what the results since this was last asked are made of, where somebody asks how fresh it is.
+
+        By reader and stream.
+        """
+        return self._ages.take()
+
     @property
     def routings(self) -> int:
         """How many ages and selections were compared to tell results to readers."""
@@ -466,3 +476,12 @@ class JoinBucket:
 
     def glimpse(self, most: int) -> Glimpse:
         return self._engine.glimpse(most)
+
+
+def _with_times(group: Group) -> list[list[str]]:
+    """For each stream the columns that are kept of its rows."""
+    kept = [list(columns) for columns in payload_columns(group.whole)]
+    for columns, time in zip(kept, timed_columns(group), strict=True):
+        if time is not None and time not in columns:
+            columns.append(time)
+    return kept

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from thalweg.engine.time_bounds import NEVER
+from thalweg.spark.freshness import freshness_total
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import StreamingQueryProgress
@@ -85,6 +86,8 @@ def add_up(reports: Sequence[Mapping[str, Any]]) -> Metrics:
         total["savings"] = dict(_sum(report["savings"] for report in reports if "savings" in report))
     if any("spending" in report for report in reports):
         total["spending"] = spending_of([report["spending"] for report in reports if "spending" in report])
+    if any("freshness" in report for report in reports):
+        total["freshness"] = freshness_total([report["freshness"] for report in reports if "freshness" in report])
     total["watermark"] = timestamp(min((report["watermark"] for report in reports), default=NEVER))
     total["ended"] = bool(reports) and all(report["ended"] for report in reports)
     total["plans"] = sorted({report["plan"] for report in reports if report["plan"]})

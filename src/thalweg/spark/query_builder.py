@@ -28,6 +28,7 @@ from thalweg.spark.buckets import bucket_keys, default_buckets
 from thalweg.spark.command_files import CommandFiles
 from thalweg.spark.description import BUCKETS, Description, description
 from thalweg.spark.division import Division, divide, divide_shared
+from thalweg.spark.freshness import check_freshness
 from thalweg.spark.operator import EMITTED, BucketOperator
 from thalweg.spark.outbox.sink import BODY, READER
 from thalweg.spark.relations import Broadcasted
@@ -127,7 +128,10 @@ class QueryBuilder:
         ).on_spark(partitioning.buckets, target)
         lateness = tuple(None if ref.is_static else self._lateness(ref, options) for ref in query.streams)
         if policies.by_batch:
-            check_by_batch(Group.of(query) if shared is None else shared.group(shared.registered))
+            asking = Group.of(query) if shared is None else shared.group(shared.registered)
+            check_by_batch(asking)
+            if target is not None:
+                check_freshness(asking, lateness, target)
         packed.append(
             control.commands(
                 self.spark,

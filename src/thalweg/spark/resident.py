@@ -13,6 +13,7 @@ that is ahead of what was committed, is built anew from the log, under a plan th
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +33,7 @@ from thalweg.options import Budget
 from thalweg.spark.bucket_spec import Arriving, Outcome, Spec
 from thalweg.spark.chunks import Log
 from thalweg.spark.commands import Command, for_query, refusal
+from thalweg.spark.freshness import freshness_report
 from thalweg.spark.image_directory import tell_once
 from thalweg.spark.metrics import PHASES
 from thalweg.spark.packing import blobs
@@ -174,6 +176,8 @@ class Resident:
         answers, decisions = run_batch(driver, spec.query, numbered, watermark, phases)
         with phases("emit"):
             results = [(reader, body) for reader, table in answers for body in blobs(table)]
+        ages = {} if driver.join is None else driver.join.take_ages()
+        fresh = freshness_report(self._group(record.registered), ages, time.time_ns() // 1000)
         with phases("log"):
             record.chunks.add(record.batch, received.tables, watermark, log)
             record.chunks.tidy(self.bucket, watermark, log)
@@ -187,6 +191,7 @@ class Resident:
             "bad": self._by_alias(received.taken.bad),
             "refused": refused,
             "decisions": [decision.to_json() for decision in decisions],
+            **({"freshness": fresh} if fresh else {}),
         }
         metrics = self._measured(counts)  # of the history too, which the record remembers
         return Outcome(record.batch - 1, results, received.kept_out, record.renew(driver), metrics)

@@ -205,9 +205,9 @@ def _trigger(app: App, progress: Any) -> Row:
         **{name: spending[name] for name in ("needed", "granted", "wanted", "allowed", "refused")},
         **{f"price_{name}": spending["prices"][name] for name in ("fixed", "row", "tuple", "probe", "partitions")},
     }
-    freshness = metrics.get("freshness", {})
-    row["stale"] = sum(each["stale"] for each in freshness.values())
-    row["oldest"] = max((each["max"] for each in freshness.values() if each["max"] is not None), default=None)
+    freshness = metrics["freshness"]["overload"].values()
+    row["stale"] = sum(each["stale"] for each in freshness)
+    row["oldest"] = max((each["max"] for each in freshness if each["max"] is not None), default=None)
     return row
 
 
