@@ -312,7 +312,7 @@ class Options:
         _one_of("migration", self.migration, get_args(Migration))
         _one_of("sharing", self.sharing, get_args(Sharing))
         _one_of("allocation", self.allocation, get_args(AllocationPolicy))
-        if self.budget is not None or self.target_trigger is not None:
+        if self.has_budget:
             self._check_budget()
         _one_of("late_rows", self.late_rows, ("count", "table"))
         if self.sharing == "push_down" and (
@@ -363,6 +363,11 @@ class Options:
                 f"not {_shown(self.memory_limit)}"
             )
         return limit
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether something may be refused, or be so later."""
+        return self.budget is not None or self.target_trigger is not None
 
     @property
     def feedback(self) -> Feedback | None:

@@ -14,6 +14,9 @@ import typer
 
 from thalweg.cli.arguments import (
     AdaptiveOption,
+    AllocationChoice,
+    AllocationOption,
+    BudgetOption,
     DebugOption,
     MemoryOption,
     MigrationChoice,
@@ -22,8 +25,10 @@ from thalweg.cli.arguments import (
     ProductionOption,
     ScriptArgument,
     StatesChoice,
+    TargetOption,
     TimeUnitOption,
     adaptivity,
+    budget_of,
     named,
     static_relations,
     time_columns,
@@ -95,6 +100,9 @@ def run(
     memory_limit: MemoryOption = None,
     production: ProductionOption = ProductionChoice.PUSH,
     adaptive: AdaptiveOption = None,
+    budget: BudgetOption = None,
+    target_trigger: TargetOption = None,
+    allocation: AllocationOption = AllocationChoice.JAQPOT,
     buckets: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Parts to divide the join into. Default: one for each core.")
     ] = None,
@@ -171,6 +179,12 @@ def run(
       thalweg run sectors.cql --source trades=trades/ --static sectors=sectors.csv
 
     \b
+    When input outruns the job, triggers keep their length, and it is said what
+    share of the results was left out for it:
+      thalweg run ab.cql --target-trigger "5 seconds" --sink out/ \\
+              --source "A=parquet:path=a/,maxFilesPerTrigger=50" --source B=b/
+
+    \b
     Any source of Spark, with its options and, where it needs them, columns:
       --source "A=kafka:kafka.bootstrap.servers=host:9092,subscribe=trades"
       --source "A=json:path=in/,maxFilesPerTrigger=9,schema=k BIGINT, ts TIMESTAMP"
@@ -215,6 +229,9 @@ def run(
             buckets=buckets,
             idle_timeout=idle_timeout,
             adaptive=adaptivity(adaptive),
+            budget=budget_of(budget),
+            target_trigger=target_trigger,
+            allocation=allocation.value,
         )
         pace = _pace(trigger, once=once)
         streams = {
@@ -236,7 +253,7 @@ def run(
                 from thalweg.engine.compilation import ready_kernels
 
                 # Compiled here if need be; the workers find them on disk.
-                ready_kernels(feedback=options.feedback is not None)
+                ready_kernels(feedback=options.feedback is not None, budget=options.has_budget)
                 if wish.asked:
                     return True
                 with spark_failures(told):

@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from thalweg.engine.compilation import ready_kernels
 from thalweg.experiments import machine
 from thalweg.experiments.experiment import Claim, Report, Row, Scale, at_least, at_most, rounded
 from thalweg.options import Options
@@ -34,6 +35,8 @@ from thalweg.spark.session import local_session
 PART = "overload on Spark"
 _STREAMS = ("a", "b", "c")
 _SEED = 20_130_422
+_MEASURED = 8
+"""Triggers before it is said what the job can do: the first ones start workers."""
 _CATCHING_UP = 3
 """Triggers after which the full answer has to be back."""
 
@@ -135,6 +138,7 @@ class Phase:
 def overload_on_spark(sizes: Overload, report: Report) -> tuple[list[Row], list[Claim]]:
     """Triggers of a job whose input rises and falls."""
     report(f"{PART}: Spark starts")
+    ready_kernels(budget=True)
     spark = local_session(machine.cores())
     with tempfile.TemporaryDirectory(prefix="thalweg-bench-", ignore_cleanup_errors=True) as scratch:
         producer = Producer(Path(scratch, "in"), sizes)
@@ -166,11 +170,12 @@ def _play(
     phases: list[Phase] = []
     triggers: dict[int, Row] = {}
 
-    def during(name: str, rate: float, seconds: float) -> None:
+    def during(name: str, rate: float, seconds: float, least: int = 1) -> None:
         report(f"{PART}: {name}, {rate:,.0f} rows/s of each stream")
         producer.rate = rate
         phases.append(Phase(name, rate, time.time()))
-        while time.time() < phases[-1].begun + seconds:
+        before = len(triggers)
+        while time.time() < phases[-1].begun + seconds or len(triggers) < before + least:
             time.sleep(sizes.target / 3)
             if not query.isActive:
                 query.awaitTermination()  # raises what ended it
@@ -179,7 +184,7 @@ def _play(
                     triggers[each.batchId] = _trigger(app, each)
         phases[-1].ended = time.time()
 
-    during("measured", producer.rate, sizes.calm)
+    during("measured", producer.rate, sizes.calm, _MEASURED)
     able = capacity(sizes, producer.rate, list(triggers.values()))
     during("calm", able / 2, sizes.calm)
     for factor in sizes.factors:
