@@ -42,7 +42,7 @@ def control(
         str | None,
         typer.Argument(
             metavar="[VALUE]",
-            help='For plan: a plan such as "(B C) A". For budget: probes per second of event time, "60%", auto or none.',
+            help='For plan: a plan such as "(B C) A". For budget: probes per second of event time, "60%", auto, none.',
         ),
     ] = None,
     states: Annotated[

@@ -82,7 +82,7 @@ def age_text(fresh: Mapping[str, Any]) -> str:
     """How old the tuples of a stream are in results.
 
     >>> age_text({"asked": 12.0, "results": 5, "stale": 0, "p50": 3.0, "p99": 9.5, "max": 10.0})
-    '3.0 s, 99% within 9.5 s, at most 10.0 s; asked: 12.0 s; stale: 0'
+    '3.00 s, 99% within 9.50 s, at most 10.00 s; asked: 12.00 s; stale: 0'
     """
     if fresh["max"] is None:
         return "no results"
