@@ -76,7 +76,7 @@ class Replay:
         entries: Entries = (),
         budgets: Budgets = (),
     ) -> None:
-        self.group = group
+        self.group = group = group.weighed(options.weight_of)
         self.query = query = group.whole
         self.options = options if options.budget is not None or not budgets else replace(options, budget=WHOLE)
         self.answers: dict[str, list[pa.Table]] = {reader.name: [] for reader in group.readers}
@@ -293,14 +293,16 @@ class Replay:
         spender, spent = None if self._latest is None else self._latest.spender, self._spent
         if spender is None:
             return None
-        wanted, allowed, refused = (each.tolist() for each in (spent.wanted, spent.allowed, spent.refused))
+        counted = (spent.wanted, spent.allowed, spent.refused, spent.paid)
+        wanted, allowed, refused, paid = (each.tolist() for each in counted)
         steps = tuple(
-            StepUse(alias, step + 1, wanted[s][step], allowed[s][step], refused[s][step])
+            StepUse(alias, step + 1, wanted[s][step], allowed[s][step], refused[s][step], paid[s][step])
             for s, alias in enumerate(self.query.aliases)
             for step in range(len(wanted[s]))
         )
         needed, granted = spender.division.needed, spender.division.granted
-        return BudgetUse(self.options.allocation, needed, granted, steps, spent.share, spent.error)
+        shed = dict(zip(self.query.aliases, spent.shed.tolist(), strict=True))
+        return BudgetUse(self.options.allocation, needed, granted, steps, spent.share, spent.error, shed)
 
     def _steps(self) -> Iterator[int]:
         events: list[tuple[int, Callable[[], None]]] = [

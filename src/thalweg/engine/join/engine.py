@@ -147,7 +147,7 @@ class JoinEngine:
         self._query = query
         self._routing = routing
         if budgeted:
-            self.machine.accounts = Accounts.new_tables(len(query.streams))
+            self.machine.accounts = Accounts.new_tables(workspace.layouts)
         self.is_straight = False
         self.transition(plan, rank)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from thalweg.engine.kernels import machine as kernel
 from thalweg.engine.kernels import tables as k
-from thalweg.engine.kernels.accounts import Accounts
+from thalweg.engine.kernels.accounts import A_IN_ORDER, Accounts
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.kernels.eddy import Eddy
 from thalweg.engine.kernels.straight import run_straight
@@ -62,6 +62,8 @@ class Machine:
         if self._horizon < FOREVER:
             self._registers[k.R_WATERMARK] = max(self._horizon, self._workspace.watermark)
         self._horizon = FOREVER if watermark is None else min(watermark, FOREVER - 1)
+        if self.accounts is not None:
+            self.accounts.tally[A_IN_ORDER] = watermark is None
         layouts = self._workspace.layouts
         counted = sum(len(b) for b, layout in zip(batches, layouts, strict=True) if layout.partition is not None)
         known = self._deaths[: self._registers[k.R_DEATHS]]
