@@ -14,7 +14,7 @@ from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.rows.batch import Batch
 from thalweg.engine.windows.sampling import SAMPLE_ROWS, sample
 from thalweg.errors import OptionError, ThalwegError
-from thalweg.options import Budget, States
+from thalweg.options import States
 from thalweg.plan.difference import AnyPlan, as_written, parse_difference
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.search import choose_plan, resolve_plan
@@ -40,15 +40,6 @@ def check_budget(group: Group) -> None:
                 f"option budget leaves results of joins out, and query '{query.name}' is {what}, which would be wrong "
                 "without them. Run it without a budget."
             )
-
-
-def check_in_process(budget: Budget) -> None:
-    """An error if a budget asks how long something takes: in process, no clock is read."""
-    if budget.is_auto:
-        raise OptionError(
-            "option budget 'auto' is for Spark, with a target_trigger. In process no clock is read, so that runs can "
-            "be repeated: give a number of probes per second of event time, or a share such as '60%'."
-        )
 
 
 def check_by_batch(group: Group) -> None:

@@ -17,7 +17,7 @@ from thalweg.arrow_input import unusable_columns
 from thalweg.cql.group import Group
 from thalweg.cql.query import StreamRef
 from thalweg.driver.bucket_driver import BucketDriver
-from thalweg.driver.planning import check_budget, check_in_process, interval_option, plan_for
+from thalweg.driver.planning import check_budget, interval_option, plan_for
 from thalweg.engine.compilation import ready_kernels
 from thalweg.engine.feedback.savings import Savings
 from thalweg.engine.join_bucket import JoinBucket
@@ -76,7 +76,7 @@ class Replay:
         entries: Entries = (),
         budgets: Budgets = (),
     ) -> None:
-        self.group = group
+        self.group = group = group.weighed(options.weight_of)
         self.query = query = group.whole
         self.options = options if options.budget is not None or not budgets else replace(options, budget=WHOLE)
         self.answers: dict[str, list[pa.Table]] = {reader.name: [] for reader in group.readers}
@@ -100,7 +100,6 @@ class Replay:
         self.policies = Policies.of(self.options, written=written, lasting=query.may_hold_forever)
         if self.policies.budget is not None:
             check_budget(group)
-            check_in_process(self.policies.budget)
 
     def _pairs(self) -> Iterator[tuple[StreamRef, Arrivals]]:
         return zip(self.query.streams, self.arrivals, strict=True)
@@ -132,7 +131,7 @@ class Replay:
             if not isinstance(change, Sequence) or isinstance(change, str) or len(change) != 2:
                 raise OptionError(f"a change of budget is a position and a budget, as in (1000, '60%'), not {change!r}")
             position, budget = change
-            check_in_process(Budget.of(budget))
+            Budget.of(budget)
             if not isinstance(position, int) or isinstance(position, bool) or not 0 <= position <= self.total:
                 raise OptionError(
                     f"the budget is to change to {budget!r} at position {position!r}. "

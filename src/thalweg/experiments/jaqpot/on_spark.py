@@ -37,6 +37,8 @@ _STREAMS = ("a", "b", "c")
 _SEED = 20_130_422
 _MEASURED = 8
 """Triggers before it is said what the job can do: the first ones start workers."""
+_LEAST_LEFT = 0.1
+"""Of a target, that a machine is taken to have for rows, however slow it is."""
 _CATCHING_UP = 3
 """Triggers after which the full answer has to be back."""
 
@@ -226,7 +228,7 @@ def capacity(sizes: Overload, rate: float, triggers: Sequence[Row]) -> float:
     prices = Prices(fixed, row, taking, probe)
     partitions = float(told[-1]["price_partitions"] or 1) or 1.0
     per_row = statistics.median(float(each["wanted"] or 0) / float(each["rows"] or 1) for each in told)
-    left = HEADROOM * sizes.target - prices.fixed
+    left = max(_LEAST_LEFT * sizes.target, HEADROOM * sizes.target - prices.fixed)
     streams = len(_STREAMS)
     linear = (prices.row + prices.tuple / partitions) * streams * sizes.target
     squared = prices.probe / partitions * per_row / rate * streams * sizes.target
