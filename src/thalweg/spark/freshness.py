@@ -81,8 +81,8 @@ def _quantile(bins: Counter[int], share: float, oldest: float | None) -> float |
     for place in sorted(bins):
         left -= bins[place]
         if left <= 0:
-            end = _LEAST_US * _BIN**place / _SECOND
-            return float(f"{end if oldest is None else min(end, oldest):.3g}")
+            end = float(f"{_LEAST_US * _BIN**place / _SECOND:.3g}")
+            return end if oldest is None else min(end, oldest)
     return oldest
 
 

@@ -58,8 +58,20 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 def metrics_of(progress: StreamingQueryProgress | None) -> Metrics:
     """What a batch did: totals, and the same for each bucket; zeros where a progress tells of none."""
     metrics = add_up(_reports(progress))
+    if progress is not None and (behind := _backlog(progress)):
+        metrics["backlog"] = behind
     metrics["batch"] = progress.batchId if progress is not None and metrics["buckets"] else None
     return metrics
+
+
+def _backlog(progress: StreamingQueryProgress) -> dict[str, dict[str, float]]:
+    """What waits in sources, as far as they tell Spark, by what Spark calls them."""
+    told = {}
+    for source in progress.sources:
+        behind = {name: float(value) for name, value in (source.metrics or {}).items() if "BehindLatest" in name}
+        if behind:
+            told[source.description] = behind
+    return told
 
 
 def is_of_batch(progress: StreamingQueryProgress) -> bool:

@@ -14,6 +14,7 @@ from thalweg import cql as language
 from thalweg.cql.group import Group
 from thalweg.cql.query import Query, StreamRef
 from thalweg.driver.planning import check_by_batch, interval_option, plan_for
+from thalweg.errors import OptionError
 from thalweg.event_times import warn_of_zones
 from thalweg.options import Options
 from thalweg.plan.partitioning import choose_partitioning
@@ -21,6 +22,7 @@ from thalweg.plan.statistics import Statistics
 from thalweg.policies import Policies
 from thalweg.spark import control, side_output
 from thalweg.spark.answer import Answer, Prepared
+from thalweg.spark.bounds import warn_of_unbounded
 from thalweg.spark.bucket_input import BucketInput
 from thalweg.spark.bucket_output import observation, observed, results
 from thalweg.spark.bucket_spec import Spec
@@ -119,7 +121,7 @@ class QueryBuilder:
         relations = bucket_input.relations()
         described = description(query, partitioning, division.carried, relations, most_buckets)
         keys = bucket_keys(partitioning.buckets)
-        target = None if options.target_trigger is None else interval_option("target_trigger", options.target_trigger)
+        target = _target(options)
         sources = sorted(enumerate(query.streams), key=_source_order)
         packed = [bucket_input.packed(stream, ref.time, keys) for stream, ref in sources if ref.time is not None]
         identity = uuid.uuid4().hex
@@ -132,6 +134,7 @@ class QueryBuilder:
             check_by_batch(asking)
             if target is not None:
                 check_freshness(asking, lateness, target)
+                warn_of_unbounded({ref.stream: self._streams[ref.stream].frame for ref in query.streams if ref.time})
         packed.append(
             control.commands(
                 self.spark,
@@ -202,6 +205,16 @@ class QueryBuilder:
     def most_buckets(self, options: Options) -> int:
         """Into how many buckets a query that begins is divided at most."""
         return options.buckets or default_buckets(self.spark.sparkContext.defaultParallelism)
+
+
+def _target(options: Options) -> int | None:
+    """The microseconds that a trigger may take."""
+    if options.target_trigger is None:
+        return None
+    target = interval_option("target_trigger", options.target_trigger)
+    if target <= 0:
+        raise OptionError(f"option target_trigger is longer than nothing, not '{options.target_trigger}'")
+    return target
 
 
 def _source_order(numbered: tuple[int, StreamRef]) -> tuple[str, int]:
