@@ -229,3 +229,45 @@ def _compare(one: SimulatedQuery, other: SimulatedQuery) -> None:
 
 def _rows(tables: list[pa.Table]) -> Counter[Any]:
     return Counter(normalised_table(pa.concat_tables(tables))) if tables else Counter()
+
+
+JOIN = "SELECT a.n AS a, b.n AS b, c.n AS c FROM a, b, c WHERE a.k = b.k AND b.k = c.k WINDOW RANGE {} MICROSECONDS"
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_order_in_which_rows_came_is_kept(seed: int) -> None:
+    """Rows out of order, a tight budget, many partners: here it matters in which order partners are found."""
+    rng = random.Random(seed)
+    table = {
+        name: pa.table({"ts": sorted(rng.choices(range(200), k=80)), "k": rng.choices(range(2), k=80), "n": range(80)})
+        for name in "abc"
+    }
+    query = bind(JOIN.format(rng.choice([20, 60])), {name: Source(each.schema, "ts") for name, each in table.items()})[
+        0
+    ]
+    partitioning = choose_partitioning(query, 1)
+    policies = Policies(budget=Budget.of(rng.choice(["5%", "30%", 500_000]))).on_spark(1)
+    spec = simulated_spec(query, partitioning, [60] * 3, None, policies)
+    coming = sorted(
+        (t + rng.randint(0, 60), s, i)
+        for s, name in enumerate("abc")
+        for i, t in enumerate(table[name]["ts"].to_pylist())
+    )
+    with tempfile.TemporaryDirectory() as directory:
+        forgetful = SimulatedQuery(spec, partitioning, rng, Path(directory) / "forgetful")
+        lived_on = SimulatedQuery(spec, partitioning, random.Random(0), Path(directory) / "lived on")
+        refused = 0
+        while coming:
+            count = rng.choice([5, 20, 40])
+            batch, coming = coming[:count], coming[count:]
+            rows: list[Any] = []
+            for s, name in enumerate("abc"):
+                places = [i for _, stream, i in batch if stream == s]
+                part = table[name].take(pa.array(places, pa.int64()))
+                rows.append((part, part["ts"].to_pylist()) if places else None)
+            forgetful.buckets[0].lose_engines()
+            assert _rows(forgetful.batch(rows)) == _rows(lived_on.batch(rows))
+            _compare(forgetful, lived_on)
+            spending: dict[str, Any] = lived_on.buckets[0].metrics[-1]["spending"]  # type: ignore[assignment]
+            refused += spending["refused"]
+    assert refused

@@ -65,7 +65,7 @@ def test_prices_of_varied_triggers_are_found() -> None:
 def test_an_allowance_fills_the_target_and_no_more() -> None:
     """Whatever the rows: the trigger takes what it was planned to take."""
     pricing = Pricing()
-    for rows in (20_000, 50_000, 100_000, 30_000, 60_000, 10_000, 80_000):
+    for rows in 3 * (20_000, 50_000, 100_000, 30_000, 60_000, 10_000, 80_000):
         seen(pricing, rows, 10 * rows)
     for rows in (50_000, 200_000, 400_000):
         probes = sum(pricing.prices.probes(2.0, bucket, 2, rows // 2) for bucket in range(2))
@@ -74,7 +74,8 @@ def test_an_allowance_fills_the_target_and_no_more() -> None:
 
 def test_triggers_that_say_nothing_are_left_out() -> None:
     pricing = Pricing()
-    assert pricing.see(9.0, reports(1_000, 1_000)) is None  # the first one starts workers
+    assert pricing.see(9.0, reports(1_000, 1_000)) is None  # the first ones start workers
+    assert pricing.see(9.0, reports(1_000, 1_000)) is None
     assert pricing.see(9.0, reports(0, 0)) is None
     assert pricing.see(9.0, [{**each, "rebuilds": 1} for each in reports(1_000, 1_000)]) is None
     assert pricing.prices == DEFAULT_PRICES

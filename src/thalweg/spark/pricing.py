@@ -4,8 +4,9 @@ Two lines are fitted, by least squares that forget: the time of probing over row
 longest, and the rest of the trigger over one and all rows. What is known stays known in the directions that nothing
 new is said of: under steady input, say, a row and a trigger cannot be told apart.
 
-Left out are triggers that built an engine anew, the first one of a run, in which workers load what they need, and those
-without rows.
+What took less than was thought is believed sooner than what took more: a machine that was busy is not so for ever, and
+a Java runtime gets faster for a long time after its start. Left out are triggers that built an engine anew, the first
+two of a run, in which workers load what they need, and those without rows.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import numpy as np
 
 from thalweg.spark.prices import DEFAULT_PRICES, Prices, Shares
 
+_WARMING_UP = 2
+"""Triggers of a run that say nothing."""
 _MEMORY = 0.85
 """What a trigger leaves of the weight of those before: about the last seven count."""
 _SCALE = 1e-5
@@ -43,6 +46,8 @@ class _Line:
         self.known = self.known + gain * (y - point @ self.known)
         doubt = (self._doubt - np.outer(gain, point @ self._doubt)) / _MEMORY
         self._doubt = doubt * min(1.0, 2 * _DOUBT / np.trace(doubt))
+        if 0 < y < (thought := float(point @ self.known)):
+            self.known = self.known * (thought + y) / (2 * thought)
         for place, other in ((0, 1), (1, 0)):
             if self.known[place] < 0:  # then the other one explains it all
                 self.known[place] = 0.0
@@ -72,13 +77,13 @@ class Pricing:
         self._inside = _Line(first.tuple / _SCALE / 2, first.probe / _SCALE)
         self._taking: float | None = None
         self._shares: dict[int, Shares] = {}
-        self._is_first = True
+        self._seen = 0
 
     def see(self, seconds: float, reports: Sequence[Mapping[str, Any]]) -> Prices | None:
         """A trigger took so long, and its buckets have reported; the prices, if they may be others now."""
         tuples = sum(sum(each["tuples"].values()) for each in reports)
-        is_first, self._is_first = self._is_first, False
-        if not tuples or is_first or any(each["rebuilds"] for each in reports):
+        self._seen += tuples > 0
+        if not tuples or self._seen <= _WARMING_UP or any(each["rebuilds"] for each in reports):
             return None
         partitions: dict[int, list[Mapping[str, Any]]] = {}
         for each in reports:

@@ -35,7 +35,7 @@ from thalweg.spark.session import local_session
 PART = "overload on Spark"
 _STREAMS = ("a", "b", "c")
 _SEED = 20_130_422
-_MEASURED = 8
+_MEASURED = 15
 """Triggers before it is said what the job can do: the first ones start workers."""
 _LEAST_LEFT = 0.1
 """Of a target, that a machine is taken to have for rows, however slow it is."""
