@@ -326,7 +326,7 @@ class JoinBucket:
             spans = self.shared.lineages(stream)
             found = np.zeros(len(spans))
             if isinstance(self._engine, JoinEngine):
-                masks, weights = self._engine.lineage_masks(stream, _SAMPLE)
+                masks, weights = self._engine.windows.lineage_masks(stream, _SAMPLE)
                 places = np.zeros(len(masks), np.int64)
                 for place, span in enumerate(spans[1:], 1):
                     bits = sum(1 << bit for bit, each in enumerate(reach) if each == span)
@@ -402,7 +402,7 @@ class JoinBucket:
         engine, ends = self._engine, self.shared.slicing.ends
         if not isinstance(engine, JoinEngine):
             return [[(each[-1], engine.held(stream))] for stream, each in enumerate(ends)]
-        return [list(zip(each, engine.slice_sizes(stream), strict=True)) for stream, each in enumerate(ends)]
+        return [list(zip(each, engine.windows.slice_sizes(stream), strict=True)) for stream, each in enumerate(ends)]
 
     @property
     def joiner(self) -> Joiner:

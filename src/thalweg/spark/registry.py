@@ -98,10 +98,6 @@ class Registry:
                 return self.results(run.name)
         return self.results(self._owner(query, runs).name)
 
-    def has(self, query: str) -> bool:
-        """Whether a query of this name is registered."""
-        return query in names_of(self.runs)
-
     # -- Changes ------------------------------------------------------------------------
 
     @contextmanager
