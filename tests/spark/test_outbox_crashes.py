@@ -186,7 +186,7 @@ def test_folded_manifests_count_once_wherever_a_process_dies(
             totals = outbox.totals(name)
             assert (totals.batches, totals.files, totals.rows) == (7, 7, len(wanted(given, name, batches)))
             assert len(outbox.batches(name)) < 4
-        operation += 7
+        operation += 23
     assert operation > 150
 
 
