@@ -11,9 +11,10 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from thalweg import cql as language
+from thalweg.cql.durations import interval_option
 from thalweg.cql.group import Group
 from thalweg.cql.query import Query, StreamRef
-from thalweg.driver.planning import interval_option, plan_for
+from thalweg.driver.planning import plan_for
 from thalweg.event_times import warn_of_zones
 from thalweg.options import Options
 from thalweg.plan.partitioning import choose_partitioning

@@ -98,10 +98,6 @@ class Registry:
                 return self.results(run.name)
         return self.results(self._owner(query, runs).name)
 
-    def has(self, query: str) -> bool:
-        """Whether a query of this name is registered."""
-        return query in names_of(self.runs)
-
     def failure(self, run: Run, registered: Registered) -> str | None:
         """Why a query has ended though it is registered: something cannot be computed for a row. None: it has not."""
         failure = self.outbox(run.name).failure(registered.name)
