@@ -30,7 +30,7 @@ from thalweg.spark.command_files import CommandFiles
 from thalweg.spark.description import BUCKETS, Description, description
 from thalweg.spark.division import Division, divide, divide_shared
 from thalweg.spark.operator import EMITTED, BucketOperator
-from thalweg.spark.outbox.sink import BODY, READER
+from thalweg.spark.outbox.sink import DELIVERED
 from thalweg.spark.relations import Broadcasted
 from thalweg.spark.run import Run, joined
 from thalweg.spark.shared_run import SharedRun, base_query
@@ -162,7 +162,7 @@ class QueryBuilder:
             .observe(observation(query.name), *observed(saves=options.feedback is not None and query.kind == "join"))
         )
         if shared is not None:
-            return Prepared(emitted.select(READER, BODY), described)
+            return Prepared(emitted.select(*DELIVERED), described)
         return Prepared(results(division, self._streams, emitted), described)
 
     def divide(self, query: Query) -> Division:
