@@ -38,8 +38,9 @@ class BatchReport:
     ``tuples`` is what the base windows hold after it, ``entries`` what the kept states hold; ``histories`` are the
     plans of every bucket (``App.plan_history``); ``savings`` is what feedback
     saved (:class:`thalweg.engine.feedback.memory.Savings`), if joins give some; ``ended``: the input has, by a command.
-    ``queries`` are the results of each of the queries that share the run. ``spending`` is what a budget was spent on,
-    and ``freshness`` how old the tuples in results were, as in ``App.metrics``, if there is one, or was asked for.
+    ``queries`` are the results of each of the queries that share the run, ``failed`` those that failed in the batch,
+    with the reasons. ``spending`` is what a budget was spent on, and ``freshness`` how old the tuples in results were,
+    as in ``App.metrics``, if there is one, or was asked for.
     """
 
     number: int
@@ -64,6 +65,7 @@ class BatchReport:
     queries: Mapping[str, int] = field(default_factory=dict)
     spending: Mapping[str, Any] = field(default_factory=dict)
     freshness: Mapping[str, Any] = field(default_factory=dict)
+    failed: Mapping[str, str] = field(default_factory=dict)
 
 
 def report_of(app: App, progress: StreamingQueryProgress) -> BatchReport | None:
@@ -96,6 +98,7 @@ def report_of(app: App, progress: StreamingQueryProgress) -> BatchReport | None:
         queries=dict(metrics["queries"]),
         spending=metrics.get("spending", {}),
         freshness=metrics.get("freshness", {}),
+        failed=metrics["failed"],
     )
 
 
@@ -136,7 +139,7 @@ class Spent:
 class Totals:
     """All batches of a run together; ``plans`` are those used, each with the batch it was first seen after.
 
-    ``refused`` are the commands that were not obeyed, with the reasons.
+    ``refused`` are the commands that were not obeyed, with the reasons, and ``failed`` the queries that ended.
     ``savings`` is what feedback saved in all of them, and what it has suspended after the last.
     """
 
@@ -153,6 +156,7 @@ class Totals:
     savings: Counter[str] = field(default_factory=Counter)
     queries: Counter[str] = field(default_factory=Counter)
     spent: Spent = field(default_factory=Spent)
+    failed: dict[str, str] = field(default_factory=dict)
     last: BatchReport | None = None
 
     def add(self, report: BatchReport) -> None:
@@ -170,6 +174,7 @@ class Totals:
         self.savings.update(report.savings)
         self.queries.update(report.queries)
         self.spent.add(report.spending)
+        self.failed |= report.failed
         if report.savings:
             self.savings["suspended"] = report.savings["suspended"]
         self.last = report
