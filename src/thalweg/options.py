@@ -205,7 +205,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Settings of a run; every one has a default that needs no thought.
+    """Settings of a query; every one has a default that needs no thought.
 
     Attributes:
         plan: the plan as text, e.g. ``"((A B) C) D"``; None lets the planner pick. A plan that was written is kept,

@@ -47,7 +47,7 @@ Budgets = Sequence[tuple[int, int | str | None]]
 
 
 WHOLE = "100%"
-"""The budget that a run begins with if only changes of it were given: it refuses nothing."""
+"""The budget that a replay begins with if only changes of it were given: it refuses nothing."""
 
 Change = Literal["enter", "leave"]
 Entry = tuple[int, str, Change]
