@@ -329,7 +329,8 @@ def test_options_that_do_not_exist_or_fit() -> None:
     eddy = "option budget goes with migration jisc or moving_state, not cacq"
     fails(OptionError, eddy, options={"budget": 5, "migration": "cacq"})
     parts = {"budget": 5, "states": "all", "allocation": "harvest"}
-    fails(OptionError, "option allocation harvest looks at parts of windows, and states have none", options=parts)
+    none = "option allocation harvest looks at parts of windows, and states have none: it goes with states auto or none"
+    fails(OptionError, f"{none}, not all", options=parts)
     for weight in (0, -1, "much", True, {"q": 0}):
         what = next(iter(weight.values())) if isinstance(weight, dict) else weight
         fails(

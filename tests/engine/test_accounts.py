@@ -37,7 +37,7 @@ from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.passes import Setting as PassSetting
 from thalweg.plan.passes import apply_passes
 from thalweg.plan.program import Pay, Probe
-from thalweg.plan.tree import parse_plan
+from thalweg.plan.tree import Plan, TreePlan, parse_plan
 from thalweg.policies import Policies
 
 Answer = Counter[tuple[int, ...]]
@@ -95,8 +95,14 @@ def run_paid(
     """Batches cut anywhere; ``feeds`` from a position on; plans change anywhere, or where ``plans`` seeds it."""
     n = len(setting.query.streams)
     choice = rng if plans is None else random.Random(plans)
-    engine = JoinEngine(setting.query, random_plan(choice, n), production=production, budgeted=True)
-    changes = {choice.randrange(len(setting.tuples)): random_plan(choice, n) for _ in range(choice.choice([0, 1, 5]))}
+    looks_at_parts = any(division.ways for division in feeds.values())
+
+    def plan() -> Plan:
+        chosen = random_plan(choice, n)
+        return chosen.keeping_none() if looks_at_parts and isinstance(chosen, TreePlan) else chosen
+
+    engine = JoinEngine(setting.query, plan(), production=production, budgeted=True)
+    changes = {choice.randrange(len(setting.tuples)): plan() for _ in range(choice.choice([0, 1, 5]))}
     decider = decider_of(setting.query)
     answer: Answer = Counter()
     position = 0
@@ -412,6 +418,13 @@ def test_a_refused_probe_leaves_gaps_in_all_states_that_would_have_stored_what_i
     pays = [[each.gaps for each in head.instructions if isinstance(each, Pay)] for head in programs.heads]
     ab, abc = (frozenset({0, 1}), (0,)), (frozenset({0, 1, 2}), (0,))
     assert pays == [[(ab, abc), (abc,), ()], [(ab, abc), (abc,), ()], [(abc,), ()], [()]]
+
+
+def test_who_looks_at_parts_of_windows_keeps_no_states() -> None:
+    setting = skewed_setting()
+    engine = JoinEngine(setting.query, parse_plan("(a b) c", "abc").keeping_all(), budgeted=True)
+    with pytest.raises(PlanError, match="leave no gaps in states"):
+        accounts_of(engine).follow(Division(1.0, 1.0, everything(3), ways=WAYS[0]))
 
 
 def test_only_the_programs_of_a_plan_can_be_paid_for() -> None:

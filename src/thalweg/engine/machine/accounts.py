@@ -16,6 +16,7 @@ from thalweg.engine.kernels import accounts as k
 from thalweg.engine.kernels.compiled import Float64s, Int64s
 from thalweg.engine.rows.layout import StreamLayout
 from thalweg.engine.time_bounds import FOREVER
+from thalweg.errors import PlanError
 from thalweg.plan.allocation.division import Division, Way
 from thalweg.plan.allocation.harvest import SEGMENTS
 from thalweg.plan.program import Programs
@@ -199,6 +200,8 @@ class Accounts:
 
     def _set_ways(self, ways: Sequence[Way], admitted: Sequence[float]) -> None:
         tables = self._tables
+        if ways and self.programs.keys:
+            raise PlanError("tuples look at parts of windows, and leave no gaps in states. Keep none.")
         tables.tally[k.A_WAYS] = max(1, len(ways))
         tables.ways[:] = k.ONE
         tables.parts[:] = k.ALL_WAYS

@@ -18,12 +18,8 @@ def open_accounts(programs: Programs, setting: Setting) -> Programs:
     Inserts, completions and what gates look for are never refused. A probe that is refused leaves gaps in the states
     that would have stored what it leads to, as a closed gate does. So whoever probes such a state finds all there is.
 
-    <<<<<<< HEAD
     >>> from thalweg.plan.compiler import compile_programs
-    =======
     >>> from thalweg.plan.join_graph import JoinGraph
-    >>> from thalweg.plan.compiler import compile_programs
-    >>>>>>> main
     >>> from thalweg.plan.tree import parse_plan
     >>> graph = JoinGraph(3, classes=(frozenset({0, 1, 2}),))
     >>> plan = parse_plan("(A B) C", "ABC").keeping_all()
