@@ -33,7 +33,8 @@ class PlanUse:
 class StepUse:
     """The probes of one step of a stream's tuples; the first step is 1.
 
-    ``paid``: what the allowed ones cost. A probe that looks at a part of a window counts as that part.
+    ``paid``: what the allowed ones cost. A probe that looks at a part of a window counts as that part. What it takes
+    to complete a key counts, too.
     """
 
     stream: str
