@@ -69,7 +69,7 @@ class Policies:
             options.migration,
             options.production,
             options.memory_bytes,
-            options.states if options.budget is None else "none",
+            "none" if options.budget is not None and options.states == "auto" else options.states,
             _adaptivity(options, written=written, lasting=lasting),
             options.sharing,
             budget=None if options.budget is None else Budget.of(options.budget),
@@ -91,6 +91,11 @@ class Policies:
             raise OptionError(
                 "option budget 'auto' means as many probes as triggers have time for, and nothing says how long they "
                 "may take. Add target_trigger='5 seconds', say."
+            )
+        if self.states == "all":
+            raise OptionError(
+                "option states: all states are kept, and under a budget they lack what was refused. On Spark, where "
+                "engines are built anew from a log, use states='auto'."
             )
         if self.allocation in _BY_WINDOWS:
             raise OptionError(

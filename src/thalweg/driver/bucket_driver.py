@@ -44,6 +44,7 @@ from thalweg.plan.plan_json import any_plan_from_json, plan_to_json, statistics_
 from thalweg.plan.program import Rank
 from thalweg.plan.search import choose_plan, rank
 from thalweg.plan.statistics import Statistics
+from thalweg.plan.tree import TreePlan
 from thalweg.policies import Policies
 
 
@@ -381,6 +382,13 @@ class BucketDriver:
         assumptions, since what was learned must not be committed. The order of its probes is not committed, and follows
         what is known.
         """
+        if self.batches is not None:
+            if states == "all":
+                raise OptionError(
+                    f"query '{self._query.name}' runs under a budget, where on Spark no states are kept. Send the plan "
+                    "without states."
+                )
+            states = "none"
         known = self._known()
         by = Statistics.default(self._query) if lasts else known
         plan = plan_for(self._query, by, text, states or self._policies.states)
@@ -455,6 +463,8 @@ class BucketDriver:
         """
         if self.batches is not None:
             self.batches.restore(known["spending"], places)
+            if isinstance(plan, TreePlan):
+                plan = TreePlan(plan.tree, frozenset())  # it may have run without a budget before
         self.plan = self._lasting_plan = plan
         self._is_held = known["held"]
         self.history.restore(known["history"])

@@ -47,7 +47,7 @@ Budgets = Sequence[tuple[int, int | str | None]]
 
 
 WHOLE = "100%"
-"""The budget that a run begins with if only changes of it were given: it refuses nothing."""
+"""The budget that a replay begins with if only changes of it were given: it refuses nothing."""
 
 Change = Literal["enter", "leave"]
 Entry = tuple[int, str, Change]
@@ -182,7 +182,9 @@ class Replay:
         """Process a batch at a time; yields how many tuples are done."""
         policies = self.policies
         self._compile_seconds = ready_kernels(
-            eddies=policies.is_eddy, feedback=policies.feedback is not None, budget=policies.budget is not None
+            eddies=policies.is_eddy,
+            feedback=policies.feedback is not None or (policies.budget is not None and policies.states != "none"),
+            budget=policies.budget is not None,
         )
         started = clock.perf_counter()
         self._payloads = [TablePayload(a.table) for a in self.arrivals]
@@ -300,6 +302,7 @@ class Replay:
             StepUse(alias, step + 1, wanted[s][step], allowed[s][step], refused[s][step], paid[s][step])
             for s, alias in enumerate(self.query.aliases)
             for step in range(len(wanted[s]))
+            if step == 0 or wanted[s][step]  # a step that the plan does not have, where states are kept
         )
         needed, granted = spender.division.needed, spender.division.granted
         shed = dict(zip(self.query.aliases, spent.shed.tolist(), strict=True))
