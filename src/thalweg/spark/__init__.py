@@ -22,7 +22,7 @@ A query is put together:
 - :mod:`~thalweg.spark.answer`: its answer, a DataFrame that looks at a checkpoint before it starts.
 - :mod:`~thalweg.spark.checkpoint`: what a checkpoint says of the query that wrote it.
 - :mod:`~thalweg.spark.description`: what a query writes there about itself.
-- :mod:`~thalweg.spark.compatibility`: what may change between two runs from one checkpoint.
+- :mod:`~thalweg.spark.compatibility`: what may change between two starts from one checkpoint.
 
 Queries that share runs:
 
