@@ -46,7 +46,7 @@ _FRAME_BYTES = 1 << 26
 """Results that are handed to Spark at a time, about."""
 
 _kept: dict[tuple[str, str, int], tuple[Resident, float]] = {}
-"""By checkpoint, start and bucket: options may be other after a start, and a frame can be written to two checkpoints."""
+"""By checkpoint, start and bucket: options may be other after each, and a frame can be written to two checkpoints."""
 
 
 class StateLog:
