@@ -16,13 +16,14 @@ A query is put together:
 - :mod:`~thalweg.spark.columns`: the columns of a DataFrame, as a query may name them.
 - :mod:`~thalweg.spark.analysis`: the types of expressions, by Spark's own analyser.
 - :mod:`~thalweg.spark.division`: which part of a query Spark SQL computes, and which part the operator.
+- :mod:`~thalweg.spark.below`: the columns that Spark SQL computes for it of each stream.
 - :mod:`~thalweg.spark.carriage`: which columns travel to the buckets, and stay in their logs.
 - :mod:`~thalweg.spark.query_builder`: a query as one stateful operator.
 - :mod:`~thalweg.spark.sql`: bound expressions as Spark SQL.
 - :mod:`~thalweg.spark.answer`: its answer, a DataFrame that looks at a checkpoint before it starts.
 - :mod:`~thalweg.spark.checkpoint`: what a checkpoint says of the query that wrote it.
 - :mod:`~thalweg.spark.description`: what a query writes there about itself.
-- :mod:`~thalweg.spark.compatibility`: what may change between two runs from one checkpoint.
+- :mod:`~thalweg.spark.compatibility`: what may change between two starts from one checkpoint.
 
 Queries that share runs:
 

@@ -46,7 +46,7 @@ _FRAME_BYTES = 1 << 26
 """Results that are handed to Spark at a time, about."""
 
 _kept: dict[tuple[str, str, int], tuple[Resident, float]] = {}
-"""By checkpoint, run and bucket: another run may have other options, and a frame can be written to two checkpoints."""
+"""By checkpoint, start and bucket: options may be other after each, and a frame can be written to two checkpoints."""
 
 
 class StateLog:
@@ -103,7 +103,7 @@ def run_bucket(spec: Spec, bucket: int, state: MapState, rows: Iterator[pd.DataF
 
 
 def _checkpoint() -> str:
-    """The id that Spark gave to the query: that of its checkpoint, the same in every run."""
+    """The id that Spark gave to the query: that of its checkpoint, the same after every start."""
     context = TaskContext.get()
     known = None if context is None else context.getLocalProperty(_QUERY_ID)
     if known is None:

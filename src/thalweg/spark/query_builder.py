@@ -92,7 +92,7 @@ class QueryBuilder:
             identity = uuid.uuid4().hex
             shared = SharedRun(identity, run.name, group.join, inside.join, catalog, run.registered, partitioning)
             shared.group(run.registered)  # what is wrong with a query is said now
-            return self._run(query, division, options, commands, known, shared, is_ending=is_ending)
+            return self._operator(query, division, options, commands, known, shared, is_ending=is_ending)
 
         return Answer(run.name, prepare, sessions)
 
@@ -102,9 +102,9 @@ class QueryBuilder:
         ``is_ending``: all that is left to do from there is a batch that ends the input.
         """
         division = self.divide(query)
-        return self._run(query, division, options, self._commands, known, None, is_ending=is_ending)
+        return self._operator(query, division, options, self._commands, known, None, is_ending=is_ending)
 
-    def _run(
+    def _operator(
         self,
         query: Query,
         division: Division,
