@@ -40,6 +40,7 @@ WHOLE = {
     "refused": 0,
     "found": 100,
     "share": 1.0,
+    "variance": 0.0,
     "error": 0.0,
     "reason": "nothing is refused",
 }
