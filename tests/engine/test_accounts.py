@@ -32,10 +32,11 @@ from thalweg.errors import PlanError
 from thalweg.options import Budget, Feedback, Production
 from thalweg.plan.allocation import Division, Way
 from thalweg.plan.allocation.harvest import SEGMENTS
+from thalweg.plan.compiler import compile_programs
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.passes import Setting as PassSetting
 from thalweg.plan.passes import apply_passes
-from thalweg.plan.program import Pay, Probe, compile_programs
+from thalweg.plan.program import Pay, Probe
 from thalweg.plan.tree import parse_plan
 from thalweg.policies import Policies
 

@@ -29,8 +29,9 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+from thalweg.plan.compiler import expand_leaves
 from thalweg.plan.join_graph import JoinGraph
-from thalweg.plan.program import Demand, Gap, Gate, Instruction, Probe, Program, Programs, Store, expand_leaves
+from thalweg.plan.program import Demand, Gap, Gate, Instruction, Probe, Program, Programs, Store
 from thalweg.plan.tree import Join, Node, Plan, Tree, TreePlan, joins
 
 MOST_PARTS = 64
@@ -54,7 +55,7 @@ def find_demands(
 
     ``lattice``: of parts with up to so many components. ``producers``: of what these nodes produce alone; None: all.
 
-    >>> from thalweg.plan.program import compile_programs
+    >>> from thalweg.plan.compiler import compile_programs
     >>> from thalweg.plan.tree import parse_plan
     >>> graph = JoinGraph(3, classes=(frozenset({0, 1}), frozenset({0, 2})))  # A.x = B.x, A.y = C.y
     >>> plan = parse_plan("(A B) C", "ABC").keeping_all()

@@ -14,10 +14,11 @@ import pyarrow as pa
 
 from thalweg.adapt.decision import Decision
 from thalweg.arrow_input import unusable_columns
+from thalweg.cql.durations import interval_option
 from thalweg.cql.group import Group
 from thalweg.cql.query import StreamRef
 from thalweg.driver.bucket_driver import BucketDriver
-from thalweg.driver.planning import check_budget, interval_option, plan_for
+from thalweg.driver.planning import check_budget, plan_for
 from thalweg.engine.compilation import ready_kernels
 from thalweg.engine.feedback.savings import Savings
 from thalweg.engine.join_bucket import JoinBucket
@@ -76,7 +77,7 @@ class Replay:
         entries: Entries = (),
         budgets: Budgets = (),
     ) -> None:
-        self.group = group
+        self.group = group = group.weighed(options.weight_of)
         self.query = query = group.whole
         self.options = options if options.budget is not None or not budgets else replace(options, budget=WHOLE)
         self.answers: dict[str, list[pa.Table]] = {reader.name: [] for reader in group.readers}

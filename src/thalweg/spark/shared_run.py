@@ -14,9 +14,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import pyarrow as pa
+from sqlglot import exp
+
 from thalweg import cql as language
 from thalweg.cql.group import Group, expressions_of, placed_in
-from thalweg.cql.query import JoinSpec, Output, Query, RangeWindow, Reader, RowsWindow, View
+from thalweg.cql.query import JoinSpec, Output, Projection, Query, RangeWindow, Reader, RowsWindow, View
 from thalweg.cql.rendering import render
 from thalweg.engine.rows.expressions import columns_of
 from thalweg.errors import QueryError
@@ -30,7 +33,8 @@ class Registered:
     Attributes:
         name: its own.
         text: what it asks.
-        since: the batch that it entered with; results of the rows that came before are none of its.
+        since: the batch that it entered with; results of the rows that came before are none of its. As a directory
+            knows it, a batch before which it cannot have entered.
 
     """
 
@@ -109,7 +113,7 @@ class SharedRun:
         )
 
     def group(self, registered: Sequence[Registered]) -> Group:
-        """The group of some queries; an error if they cannot share the join."""
+        """The group of some queries; an error if they cannot share the join. If there are none, nothing is kept."""
         place = self.identity, tuple(registered)
         if place not in _groups:
             while len(_groups) >= _MOST_GROUPS:
@@ -118,6 +122,8 @@ class SharedRun:
         return _groups[place]
 
     def _group(self, registered: Sequence[Registered]) -> Group:
+        if not registered:
+            return Group(self.inside, (nobody(self.inside),))
         first, *others = (self._known_reader(each) for each in registered)
         group = Group(self.inside, (first,))
         for reader in others:
@@ -174,6 +180,18 @@ def bind_one(text: str, name: str, catalog: Mapping[str, language.Source]) -> Qu
     if len(queries) != 1:
         raise QueryError(f"query '{name}': its text has {len(queries)} queries", None, "Register one at a time.")
     return replace(queries[0], name=name)
+
+
+def nobody(join: JoinSpec) -> Reader:
+    """A reader that selects nothing: who is there when no query is. So tuples pass by."""
+    views = []
+    for stream in join.streams:
+        if stream.partition_by is not None:
+            views.append(View(RowsWindow(1, stream.partition_by), None, exp.false()))
+        else:
+            width = None if stream.time is None else 1
+            views.append(View(RangeWindow(width), width, exp.false()))
+    return Reader("", "", Output.ISTREAM, tuple(views), (Projection("nothing", exp.false(), pa.bool_()),))
 
 
 def base_query(join: JoinSpec, name: str) -> Query:

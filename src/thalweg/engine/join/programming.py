@@ -14,8 +14,9 @@ from thalweg.engine.feedback.gates import NO_GATES, Gates
 from thalweg.engine.machine.workspace import Workspace
 from thalweg.engine.programs.assembly import Assembly, assemble
 from thalweg.options import Feedback
+from thalweg.plan.compiler import compile_programs
 from thalweg.plan.passes import Gating, Setting, apply_passes
-from thalweg.plan.program import Programs, Rank, compile_programs
+from thalweg.plan.program import Programs, Rank
 from thalweg.plan.tree import Node, Plan, TreePlan
 
 Filling = Literal["jisc", "jisc_printed", "moving_state"]

@@ -16,7 +16,7 @@ def open_accounts(programs: Programs, setting: Setting) -> Programs:
     would leave something out of them, and so change what later tuples find.
 
     >>> from thalweg.plan.join_graph import JoinGraph
-    >>> from thalweg.plan.program import compile_programs
+    >>> from thalweg.plan.compiler import compile_programs
     >>> from thalweg.plan.tree import parse_plan
     >>> graph = JoinGraph(3, classes=(frozenset({0, 1, 2}),))
     >>> plan = parse_plan("(A B) C", "ABC")
