@@ -29,7 +29,7 @@ from thalweg.cql import Source
 from thalweg.driver.batches import run_batch
 from thalweg.driver.bucket_driver import BucketDriver
 from thalweg.driver.phases import Phases
-from thalweg.engine.batch import Batch
+from thalweg.engine.rows.batch import Batch
 from thalweg.engine.time_bounds import NEVER
 from thalweg.errors import ReaderError
 from thalweg.plan.statistics import Statistics
