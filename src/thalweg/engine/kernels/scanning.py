@@ -266,5 +266,7 @@ def scan(
     ``accounts``: they may say that the new tuple looks at parts of the window alone.
     """
     if tables.steps[frames.step[frame, depth], k.X_IS_STATE]:
+        if accounts is not None and frame == 0:
+            accounts.place[depth] = 0  # a state is one part
         return _scan_state(mem, floats, tables, frames, frame, depth, has, knows)
     return _scan_window(mem, floats, tables, frames, frame, depth, has, knows, accounts)
