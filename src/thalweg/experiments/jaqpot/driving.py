@@ -1,0 +1,162 @@
+"""One run of a join under a budget: what was spent and found, and that nothing was found which is no result.
+
+Every result is checked on its own, from its row numbers: its values join, all of its tuples were in their windows when
+the newest of them came, and no result is found twice. So what is found is a part of the full answer, whatever that is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from thalweg.errors import ThalwegError
+from thalweg.experiments import answers
+from thalweg.experiments.answers import Ids
+from thalweg.experiments.jaqpot.workloads import Workload
+from thalweg.experiments.workloads import MICROSECONDS
+from thalweg.options import AllocationPolicy, Options
+from thalweg.plan.allocation import POLICIES
+from thalweg.replayer import open_replay
+
+ALL: tuple[AllocationPolicy, ...] = tuple(POLICIES)
+HALF_WAY: tuple[AllocationPolicy, ...] = ("best_hj", "equal_hj", "global_hjpr", "ebest_hj", "sbest_hj")
+"""Those that value half-way joins one by one."""
+_BATCH = 1 << 14
+"""Tuples handed over at once: many results may come of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a run found.
+
+    Attributes:
+        results: per interval of event time, the results that its tuples led to.
+        probes: that were made in the whole run.
+        wanted: probes that were asked for.
+        stale: results that held a tuple older than its freshness.
+        share: the estimated share of the full answer; None: it cannot be said.
+
+    """
+
+    results: NDArray[np.int64]
+    probes: int
+    wanted: int
+    stale: int
+    share: float | None
+
+    @property
+    def total(self) -> int:
+        return int(self.results.sum())
+
+
+@dataclass(frozen=True)
+class Course:
+    """A workload that is run under budgets.
+
+    Attributes:
+        ends: the seconds at which intervals end, in order. What comes before the first is not counted.
+        freshness: how many times its window the freshness of each stream is.
+
+    """
+
+    workload: Workload
+    ends: tuple[float, ...]
+    freshness: float = 1.5
+
+    def run(self, policy: AllocationPolicy, budget: int | None) -> Found:
+        """Run it; ``budget``: probes per second of event time, or None: nothing is refused."""
+        options = Options(
+            plan=self.workload.plan,
+            states="none",
+            adaptive=False,
+            batch_size=_BATCH,
+            budget="100%" if budget is None else budget,
+            allocation=policy,
+        )
+        replay = open_replay(self.workload.cql, dict(self.workload.tables), options=options)
+        results = np.zeros(len(self.ends) + 1, np.int64)
+        stale = 0
+        for _ in replay.steps():
+            if replay.answer:
+                newest, old = self._judge.judge(answers.ids_of(pa.concat_tables(replay.answer)))
+                results += np.bincount(np.searchsorted(self._edges, newest, "right"), minlength=len(results))
+                stale += old
+                replay.answer.clear()
+        use = replay.result().summary.budget
+        if use is None:
+            raise ThalwegError("a run under a budget does not say what it was spent on")
+        probes, wanted = (sum(getattr(step, name) for step in use.steps) for name in ("allowed", "wanted"))
+        return Found(results[1:], probes, wanted, stale, use.share)
+
+    @cached_property
+    def full(self) -> Found:
+        """With nothing refused."""
+        full = self.run("jaqpot", None)
+        if full.probes != full.wanted:
+            raise ThalwegError(f"{full.wanted - full.probes} probes were refused though the budget pays for all")
+        return full
+
+    @property
+    def saturation(self) -> float:
+        """Probes per second of event time that refuse nothing, counted (JAQPOT 5.1)."""
+        return self.full.probes / self.workload.seconds
+
+    @cached_property
+    def _judge(self) -> Judge:
+        return Judge(self.workload, self.freshness)
+
+    @cached_property
+    def _edges(self) -> NDArray[np.int64]:
+        begin = min(self.workload.filled, self.ends[0])
+        return (np.array([begin, *self.ends[:-1]]) * MICROSECONDS).astype(np.int64)
+
+
+class Judge:
+    """Checks results one by one."""
+
+    def __init__(self, workload: Workload, freshness: float) -> None:
+        self._workload, self._freshness = workload, freshness
+        self._columns = {
+            (name, column): workload.tables[name][column].to_numpy() for pair in workload.equal for name, column in pair
+        }
+        times, lengths = np.concatenate(workload.times), [len(each) for each in workload.times]
+        stream = np.repeat(np.arange(len(lengths)), lengths)
+        row = np.concatenate([np.arange(length) for length in lengths])
+        order = np.lexsort((row, stream, times))
+        places = np.empty(len(order), np.int64)
+        places[order] = np.arange(len(order))
+        self._time = times[order]
+        self._place = np.split(places, np.cumsum(lengths)[:-1])
+        """Per stream, the places of its tuples in the total order."""
+        self._arrived = [np.cumsum(stream[order] == each) for each in range(len(lengths))]
+        """Per stream, how many tuples have come with the one at a place."""
+
+    def judge(self, ids: Ids) -> tuple[NDArray[np.int64], int]:
+        """The event times of results, and how many are stale; an error if one is no result, or is there twice."""
+        names = self._workload.names
+        rows = {name: ids[i] for i, name in enumerate(names)}
+        for (a, x), (b, y) in self._workload.equal:
+            if (self._columns[a, x][rows[a]] != self._columns[b, y][rows[b]]).any():
+                raise ThalwegError(f"a result has {a}.{x} that is not its {b}.{y}")
+        place = np.max([self._place[i][ids[i]] for i in range(len(names))], axis=0)
+        stale = np.zeros(ids.shape[1], bool)
+        for i, size in enumerate(self._workload.windows):
+            age = self._ages(i, ids[i], place)
+            if ((age < 0) | (age >= size)).any():
+                raise ThalwegError(f"a result has a tuple of {names[i]} that is not in its window")
+            stale |= age >= size * self._freshness
+        answers.check_distinct(ids)
+        return self._time[place], int(stale.sum())
+
+    def _ages(self, stream: int, rows: NDArray[np.integer], place: NDArray[np.int64]) -> NDArray[np.int64]:
+        """How much newer the result is than its tuple: in rows of the stream, or in microseconds."""
+        age: NDArray[np.int64]
+        if self._workload.unit == "rows":
+            age = self._arrived[stream][place] - 1 - rows
+        else:
+            age = self._time[place] - self._workload.times[stream][rows]
+        return age
