@@ -66,6 +66,32 @@ def test_rooms_import_only_rooms_above_them(path: Path) -> None:
         assert ROOMS.index(theirs) <= ROOMS.index(mine), f"{mine} must not import {name}"
 
 
+SUB_ROOMS = {
+    "engine": [
+        *("time_bounds", "kernels", "observations", "storage", "rows", "programs", "machine", "windows", "states"),
+        *("feedback", "join", "migration", "difference", "outputs", "image"),
+        *("difference_bucket", "join_bucket", "bucket", "compilation"),
+    ]
+}
+"""The same inside of a room."""
+
+
+@pytest.mark.parametrize("room", SUB_ROOMS)
+def test_sub_rooms_import_only_those_before_them(room: str) -> None:
+    places = {name: place for place, name in enumerate(SUB_ROOMS[room])}
+    folder = ROOT / room
+    assert {path.relative_to(folder).parts[0].removesuffix(".py") for path in folder.rglob("*.py")} == {
+        *places,
+        "__init__",
+    }
+    for path in folder.rglob("*.py"):
+        mine = path.relative_to(folder).parts[0].removesuffix(".py")
+        for name in imports(path):
+            parts = name.split(".")
+            if parts[1] == room and mine != "__init__":
+                assert places[parts[2]] <= places[mine], f"{path} must not import {name}"
+
+
 def test_every_module_has_a_room() -> None:
     assert {path.relative_to(ROOT).parts[0].removesuffix(".py") for path in MODULES} == set(HOMES)
 

@@ -333,8 +333,6 @@ def test_options_that_do_not_exist_or_fit() -> None:
     fails(OptionError, f"option budget goes with states auto or none, not all: {kept}", options=all_states)
     known = "jaqpot, grepp, best_hj, equal_hj, global_hjpr, ebest_hj, sbest_hj, random_shedding, harvest"
     fails(OptionError, f"option allocation is one of {known}, not 'fair'", options={"allocation": "fair"})
-    study = "option allocation: harvest looks at parts of windows, which the engine does not do. Use jaqpot."
-    fails(OptionError, study, options={"allocation": "harvest"})
     fails(OptionError, "option batch_size is a number of tuples, at least 1, not 0", options={"batch_size": 0})
     fails(
         OptionError,

@@ -13,7 +13,7 @@ import pytest
 
 import thalweg
 from thalweg.cql import Source, bind
-from thalweg.engine.state_status import diagram
+from thalweg.engine.states.status import diagram
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [
@@ -79,7 +79,7 @@ def test_the_glossary_is_linked(name: str) -> None:
 
 
 def test_the_diagram_of_statuses_is_up_to_date() -> None:
-    """Paste ``thalweg.engine.state_status.diagram()`` between the markers when the table changes."""
+    """Paste ``thalweg.engine.states.status.diagram()`` between the markers when the table changes."""
     text = (ROOT / "docs" / "architecture.md").read_text()
     shown = re.findall(r"<!-- statuses: begin -->\n```mermaid\n(.*?)\n```\n<!-- statuses: end -->", text, re.DOTALL)
     assert shown == [diagram()]
@@ -103,9 +103,13 @@ def test_links_and_named_files_exist(path: Path) -> None:
         assert known or hasattr(__import__("thalweg"), room), room
 
 
-@pytest.mark.parametrize("room", ["adapt", "engine", "spark"])
+PACKAGES = ROOT / "src" / "thalweg"
+SUB_ROOMS = [f"engine.{path.parent.name}" for path in sorted((PACKAGES / "engine").glob("*/__init__.py"))]
+
+
+@pytest.mark.parametrize("room", ["adapt", "engine", "spark", *(room for room in SUB_ROOMS if "kernels" not in room)])
 def test_the_map_of_a_room_has_each_of_its_modules_once(room: str) -> None:
-    folder = ROOT / "src" / "thalweg" / room
+    folder = PACKAGES.joinpath(*room.split("."))
     modules = {path.stem for path in folder.glob("*.py")} | {path.parent.name for path in folder.glob("*/__init__.py")}
-    named = re.findall(rf":mod:`~thalweg\.{room}\.(\w+)`", (folder / "__init__.py").read_text())
+    named = re.findall(rf":mod:`~thalweg\.{re.escape(room)}\.(\w+)`", (folder / "__init__.py").read_text())
     assert sorted(named) == sorted(modules - {"__init__"})

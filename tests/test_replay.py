@@ -6,7 +6,7 @@ import datetime
 from dataclasses import replace
 
 import thalweg
-from thalweg.engine.savings import Savings
+from thalweg.engine.feedback.savings import Savings
 from thalweg.replayer import open_replay, run, run_all
 
 EPOCH = datetime.datetime(1970, 1, 1)

@@ -13,7 +13,7 @@ from thalweg import cql as language
 from thalweg.cql.group import Group, grouped
 from thalweg.cql.query import Query
 from thalweg.driver.planning import check_budget, plan_for
-from thalweg.engine.sampling import SAMPLE_ROWS
+from thalweg.engine.windows.sampling import SAMPLE_ROWS
 from thalweg.event_times import DEFAULT_TIME, Times, TimeUnits
 from thalweg.options import Budget, Options
 from thalweg.plan.explain import explain_json

@@ -34,11 +34,6 @@ AllocationPolicy = Literal[
     "random_shedding",
     "harvest",
 ]
-_WITHOUT_A_KERNEL = {
-    "random_shedding": "keeps tuples out of windows",
-    "harvest": "looks at parts of windows",
-}
-"""Ways to divide a budget that are for study: no engine can run by them, and why."""
 _MIGRATIONS_UNDER_A_BUDGET = ("jisc", "moving_state")
 """An eddy gives tuples no path that could be paid for, and side by side one plan finds what the other refused."""
 _WITHOUT_FEEDBACK = ("stairs", "stairs_jisc")
@@ -248,7 +243,9 @@ class Options:
             need. 0 refuses all. Results are left out, never added, and the summary says how many are estimated to be
             missing. A plan under a budget keeps no states. In process alone. None: nothing is refused.
         allocation: who divides the budget over streams and steps (:mod:`thalweg.plan.allocation`). ``"jaqpot"``: for
-            the most results.
+            the most results. For comparison: ``"grepp"`` and the paper's heuristics ``"best_hj"``, ``"equal_hj"``,
+            ``"global_hjpr"``, ``"ebest_hj"``, ``"sbest_hj"``; ``"random_shedding"``, which drops tuples at the input;
+            ``"harvest"``, which looks at the parts of windows that match most.
 
     >>> Options(states="all").states
     'all'
@@ -282,11 +279,6 @@ class Options:
         _one_of("migration", self.migration, get_args(Migration))
         _one_of("sharing", self.sharing, get_args(Sharing))
         _one_of("allocation", self.allocation, get_args(AllocationPolicy))
-        if self.allocation in _WITHOUT_A_KERNEL:
-            raise OptionError(
-                f"option allocation: {self.allocation} {_WITHOUT_A_KERNEL[self.allocation]}, which the engine does "
-                "not do. Use jaqpot."
-            )
         if self.budget is not None:
             self._check_budget()
         _one_of("late_rows", self.late_rows, ("count", "table"))

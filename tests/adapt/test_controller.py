@@ -13,8 +13,8 @@ from thalweg.adapt.controller import Controller
 from thalweg.adapt.decision import Decision
 from thalweg.cql import Source, bind
 from thalweg.cql.group import Group
-from thalweg.engine.batch import Batch
 from thalweg.engine.bucket import open_bucket
+from thalweg.engine.rows.batch import Batch
 from thalweg.options import Adaptivity, States
 from thalweg.plan import JoinGraph, Statistics, choose_plan, parse_plan, rank
 from thalweg.plan.tree import format_plan

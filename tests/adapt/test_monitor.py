@@ -11,8 +11,8 @@ from thalweg.adapt.monitor import LOOK_ROWS, NO_WORK, Faded, Monitor
 from thalweg.cql import Source, bind
 from thalweg.cql.group import Group
 from thalweg.cql.query import Query
-from thalweg.engine.batch import Batch
 from thalweg.engine.bucket import Bucket, open_bucket
+from thalweg.engine.rows.batch import Batch
 from thalweg.plan import JoinGraph, Statistics, choose_plan
 from thalweg.plan.sampling import Tally
 from thalweg.replayer.arrivals import arrivals, cut

@@ -14,10 +14,12 @@ from thalweg.adapt.ledger import Ledger
 from thalweg.adapt.prices import Prices, Watching, watching_price
 from thalweg.adapt.production import Habit, ProductionDecider, Seen, may_change, reconsidered, sleepers, storing
 from thalweg.adapt.promise import Promise
-from thalweg.engine.gates import NO_GATES, Gates
-from thalweg.engine.join import JoinEngine
-from thalweg.engine.layout import StreamLayout
+from thalweg.engine.feedback.gates import NO_GATES, Gates
+from thalweg.engine.join.engine import JoinEngine
+from thalweg.engine.join.gate_choice import GateChoice
+from thalweg.engine.join.programming import Manner
 from thalweg.engine.observations import Glimpse
+from thalweg.engine.rows.layout import StreamLayout
 from thalweg.errors import ThalwegError
 from thalweg.experiments.jit.workloads import Clique
 from thalweg.options import Production
@@ -151,7 +153,7 @@ def test_a_producer_sleeps_whose_sibling_has_nothing() -> None:
     """In bushy cliques nearly nothing joins a b with c d, so all that e f produces is in vain."""
     push, auto = (run(BUSHY, production, windows=12) for production in ("push", "auto"))
     e, f = 4, 5
-    assert auto.gates.sleepers == (frozenset({e, f}),)
+    assert auto.programming.gates.sleepers == (frozenset({e, f}),)
     assert auto.work.stored < 0.8 * push.work.stored
     assert auto.work.results == push.work.results
     whole = {size.node for size in auto.sizes() if len(size.node) > 1 and size.live_keys is None}
@@ -162,7 +164,7 @@ def test_a_producer_sleeps_whose_sibling_has_nothing() -> None:
 def test_nested_loops_ask(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(f"{DECIDER}.watching_price", free("gates", "promise"))
     push, auto = (run(LEFT_DEEP, production, nested_loops=True) for production in ("push", "auto"))
-    assert auto.gates.everywhere
+    assert auto.programming.gates.everywhere
     assert auto.work.candidates < 0.5 * push.work.candidates
     assert auto.work.results == push.work.results
 
@@ -196,19 +198,21 @@ def test_an_engine_that_nobody_decides_for_pushes() -> None:
 
 def test_gates_are_gone_when_the_plan_changes() -> None:
     engine = run(BUSHY, "auto", windows=2)
+    assert engine.gated is not None
     for gates in (Gates(everywhere=True), Gates(sleepers=(frozenset({4, 5}),))):
-        engine.choose(gates)
-        assert engine.gates == gates
+        engine.gated.choose(gates)
+        assert engine.gated.gates == gates
         assert engine.feedback.tables is not None
         engine.transition(BUSHY.plan)
-        assert engine.gates == NO_GATES
+        assert engine.gated.gates == NO_GATES
         assert engine.feedback.tables is None
 
 
 def test_gates_of_a_join_that_pushes_cannot_be_chosen() -> None:
     engine = run(BUSHY, "push", windows=2)
+    assert engine.gated is None
     with pytest.raises(ThalwegError, match="its programs can have no others now"):
-        engine.choose(Gates(everywhere=True))
+        GateChoice(engine, Manner()).choose(Gates(everywhere=True))
 
 
 @pytest.mark.usefixtures("eager")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, get_args
 
 import numpy as np
@@ -38,7 +39,7 @@ def cost(division_feeds: Any, rates: tuple[float, ...]) -> float:
     return math.fsum(feed * rate for path, rate in zip(division_feeds, rates, strict=True) for feed in path)
 
 
-@pytest.mark.parametrize("policy", [name for name in POLICIES if name not in ("random_shedding", "harvest")])
+@pytest.mark.parametrize("policy", [name for name in POLICIES if name != "random_shedding"])
 @pytest.mark.parametrize("share", [0.01, 0.3, 0.99])
 def test_feeds_cost_the_budget_and_no_path_gets_nothing(policy: AllocationPolicy, share: float) -> None:
     budget = Budget(share=share)
@@ -47,6 +48,29 @@ def test_feeds_cost_the_budget_and_no_path_gets_nothing(policy: AllocationPolicy
     assert division.granted == pytest.approx(share * saturation(model()))
     assert cost(division.feeds, rates) <= division.granted * 1.0001 + sum(rates) * 2 / 1024
     assert min(map(min, division.feeds)) > 0
+
+
+def test_what_is_shed_pays_for_the_rest() -> None:
+    division = divide(model(), Budget.of("50%"), "random_shedding", unpaid={2})
+    assert division.feeds == ((math.inf,) * 2,) * 3
+    assert division.admitted[0] == division.admitted[1]
+    assert 0.5 < division.admitted[0] < 0.8
+    assert division.admitted[2] == 1.0
+
+
+def test_harvests_are_ways_and_some_tuples_look_everywhere() -> None:
+    near = replace(model().half_ways[0], profile=(5.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0))
+    whole = replace(model().half_ways[1], profile=(1.0,))
+    known = replace(model(), half_ways=(near, whole, *model().half_ways[2:]))
+    division = divide(known, Budget.of("50%"), "harvest", unpaid={2})
+    assert sum(way.share for way in division.ways) == pytest.approx(1.0)
+    *harvests, everywhere = division.ways
+    assert everywhere == (pytest.approx(0.5 / 16), ((None,) * 2,) * 3)
+    for way in harvests:
+        assert way.parts[2] == (None, None)
+        first, second = way.parts[0]
+        assert first is None or 0 in first
+        assert second in (None, ())
 
 
 def test_enough_is_no_limit_nothing_is_nothing_and_relations_pay_nothing() -> None:
@@ -89,6 +113,28 @@ def test_the_estimated_share_is_near_the_true_one() -> None:
         assert use.error is not None
         assert abs(use.share - result.table.num_rows / full) < 4 * use.error
         assert 0 < use.error < 0.2
+
+
+@pytest.mark.parametrize("policy", ["random_shedding", "harvest"])
+def test_a_policy_that_drops_tuples_or_looks_at_parts_keeps_to_its_budget(policy: AllocationPolicy) -> None:
+    """And is told what it needs while most is left out."""
+    tables = steady_star(seconds=20.0)
+    whole = used(tables, {"budget": "100%"})
+    wanted = sum(step.paid for step in whole.steps)
+    for share in (0.2, 0.6):
+        result = run(STAR, tables, options=FIXED | {"budget": f"{share:.0%}", "allocation": policy})
+        use = result.summary.budget
+        assert use is not None
+        assert use.needed == pytest.approx(whole.needed, rel=0.2)
+        assert 0.7 * share * wanted <= sum(step.paid for step in use.steps) <= 1.1 * share * wanted
+        if policy == "harvest":
+            assert use.share is not None
+            assert use.error is not None
+            full = run(STAR, tables, options=FIXED).table.num_rows
+            assert abs(use.share - result.table.num_rows / full) < 4 * use.error
+        else:
+            assert use.share is None
+            assert all(use.shed.values())
 
 
 def test_jaqpot_finds_more_than_an_even_division() -> None:

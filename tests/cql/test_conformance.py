@@ -20,8 +20,8 @@ from thalweg.cql.functions import FUNCTIONS
 from thalweg.cql.number_functions import ROUNDED
 from thalweg.cql.parser import parse
 from thalweg.cql.query import Query
-from thalweg.engine.expressions import Expressions, physical_names
-from thalweg.engine.results import Outputs, engine_columns
+from thalweg.engine.outputs.results import Outputs, engine_columns
+from thalweg.engine.rows.expressions import Expressions, physical_names
 from thalweg.errors import InputError, ThalwegError
 
 RECORDS = recorded()

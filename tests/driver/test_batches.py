@@ -15,7 +15,7 @@ from thalweg.driver.bucket_driver import BucketDriver
 from thalweg.driver.measures import Measures
 from thalweg.driver.phases import Phases
 from thalweg.driver.planning import first_statistics
-from thalweg.engine.batch import Batch
+from thalweg.engine.rows.batch import Batch
 from thalweg.engine.time_bounds import FOREVER
 from thalweg.policies import Policies
 

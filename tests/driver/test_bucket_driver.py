@@ -18,8 +18,8 @@ from thalweg.adapt.decision import Decision
 from thalweg.cql import Source, bind
 from thalweg.cql.group import Group, grouped
 from thalweg.driver.bucket_driver import BucketDriver
-from thalweg.engine.batch import Batch
-from thalweg.engine.gates import NO_GATES
+from thalweg.engine.feedback.gates import NO_GATES
+from thalweg.engine.rows.batch import Batch
 from thalweg.errors import PlanError, ThalwegError
 from thalweg.options import Adaptivity, Migration, Options, Production
 from thalweg.plan.difference import format_any

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.cql.query import AttributeClass, Output, Query, RangeWindow, RowsWindow, StreamRef
-from thalweg.engine.encoding import mix
-from thalweg.engine.layout import layouts
-from thalweg.engine.migration import Joiner
+from thalweg.engine.migration.joiner import Joiner
+from thalweg.engine.rows.encoding import mix
+from thalweg.engine.rows.layout import layouts
 from thalweg.plan.tree import TreePlan, parse_plan
 
 Event = tuple[str, int, int]

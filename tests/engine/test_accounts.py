@@ -24,11 +24,14 @@ from tests.engine.test_join import (
     words,
 )
 from thalweg.cql.query import AttributeClass, Output, Query, RangeWindow, StreamRef
-from thalweg.engine.accounts import Accounts, Spent
-from thalweg.engine.join import JoinEngine
+from thalweg.engine.join.engine import JoinEngine
 from thalweg.engine.kernels import accounts as kernel
+from thalweg.engine.machine.accounts import Accounts, Spent
+from thalweg.engine.rows.layout import layouts
 from thalweg.errors import PlanError
 from thalweg.options import Budget, Feedback, Production
+from thalweg.plan.allocation import Division, Way
+from thalweg.plan.allocation.harvest import SEGMENTS
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.passes import Setting as PassSetting
 from thalweg.plan.passes import apply_passes
@@ -51,6 +54,29 @@ def everything(n: int) -> Feeds:
     return ((UNLIMITED,) * (n - 1),) * n
 
 
+def paying(feeds: Feeds) -> Division:
+    return Division(1.0, 1.0, feeds)
+
+
+def random_parts(rng: random.Random) -> tuple[int, ...] | None:
+    """Those of a window that a way looks at; None: all."""
+    return rng.choice([None, (), (0,), (3, 4), tuple(sorted(rng.sample(range(SEGMENTS), rng.randint(1, SEGMENTS))))])
+
+
+def random_division(rng: random.Random, n: int) -> Division:
+    """Tuples pay; some are shed, or look at parts of windows."""
+    feeds = rng.choice([everything(n), random_feeds(rng, n)])
+    what = rng.choice(["pay", "shed", "part", "part"])
+    if what == "shed":
+        return Division(1.0, 1.0, feeds, admitted=tuple(rng.choice([0.0, 0.2, 0.7, 1.0]) for _ in range(n)))
+    count = rng.randint(1, 3) if what == "part" else 0
+    shares = [rng.random() + 0.01 for _ in range(count)]
+    paths = [tuple(tuple(random_parts(rng) for _ in range(n - 1)) for _ in range(n)) for _ in range(count)]
+    return Division(
+        1.0, 1.0, feeds, ways=tuple(Way(s / sum(shares), path) for s, path in zip(shares, paths, strict=True))
+    )
+
+
 def accounts_of(engine: JoinEngine) -> Accounts:
     assert engine.accounts is not None
     return engine.accounts
@@ -59,7 +85,7 @@ def accounts_of(engine: JoinEngine) -> Accounts:
 def run_paid(
     setting: Setting,
     rng: random.Random,
-    feeds: dict[int, Feeds],
+    feeds: dict[int, Division],
     production: Production | Feedback = "push",
     *,
     cuts: int = 20,
@@ -78,7 +104,7 @@ def run_paid(
             engine.transition(changes[position])
             decider.plan_changed(engine.gated)
         if position in feeds:
-            accounts_of(engine).set_feeds(feeds[position])
+            accounts_of(engine).follow(feeds[position])
         marks = [mark for mark in (*changes, *feeds) if mark > position]
         end = min([len(setting.tuples), position + rng.randint(1, cuts), *marks])
         engine.offer(words(setting.query, setting.tuples[position:end]))
@@ -101,13 +127,17 @@ def check_any_budget(seed: int) -> None:
     rng = random.Random(seed)
     setting = random_setting(rng)
     n, lifted = len(setting.query.streams), rng.randrange(len(setting.tuples))
-    feeds = {0: random_feeds(rng, n), rng.randrange(lifted + 1): random_feeds(rng, n), lifted: everything(n)}
+    divisions = {0: random_division(rng, n), rng.randrange(lifted + 1): random_division(rng, n)}
     production = random_production(rng)
-    answer, engine = run_paid(setting, rng, feeds, production)
+    answer, engine = run_paid(setting, rng, divisions | {lifted: paying(everything(n))}, production)
     complete = naive(setting)
     assert answer <= complete, answer - complete
-    assert since(setting, answer, lifted) == since(setting, complete, lifted)
     spent = accounts_of(engine).spent
+    if not spent.shed.any():
+        assert since(setting, answer, lifted) == since(setting, complete, lifted)
+    if spent.is_complete:
+        assert answer == complete
+        assert spent.share == 1.0
     check_counts(setting, engine, spent, is_pushed=production == "push")
     assert spent.results.sum() == answer.total() or n == 1
     assert set(engine.states.sizes()) == set()
@@ -116,13 +146,14 @@ def check_any_budget(seed: int) -> None:
 def check_counts(setting: Setting, engine: JoinEngine, spent: Spent, *, is_pushed: bool) -> None:
     joining = np.bincount([e.stream for e in setting.tuples if e.joins], minlength=len(setting.query.streams))
     if len(setting.query.streams) > 1:
-        assert spent.fed.tolist() == joining.tolist()
-        assert (spent.wanted[:, 0] <= joining).all()
+        assert (spent.fed + spent.shed).tolist() == joining.tolist()
+        assert (spent.wanted[:, 0] <= spent.fed).all()
     assert (spent.hopeless <= spent.refused).all()
+    assert (spent.paid <= spent.allowed).all()
     if is_pushed:
         assert spent.allowed.sum() == engine.work.probes
         if len(setting.query.streams) > 1:
-            assert spent.wanted[:, 0].tolist() == joining.tolist()
+            assert spent.wanted[:, 0].tolist() == spent.fed.tolist()
 
 
 @settings(max_examples=300, deadline=None, print_blob=True)
@@ -131,8 +162,8 @@ def test_under_any_budget_nothing_is_added_and_from_where_it_is_lifted_nothing_i
     with pytest.MonkeyPatch.context() as patch:
         rng = random.Random(seed)
         if rng.random() < 0.5:
-            patch.setattr("thalweg.engine.workspace.FIRST_CAPACITY", 2)
-            patch.setattr("thalweg.engine.machine._OUTPUT_BLOCK", rng.choice([1, 3, 50]))
+            patch.setattr("thalweg.engine.machine.workspace.FIRST_CAPACITY", 2)
+            patch.setattr("thalweg.engine.machine.machine._OUTPUT_BLOCK", rng.choice([1, 3, 50]))
             make_eager(patch, rng)
         check_any_budget(seed)
 
@@ -143,13 +174,13 @@ def test_accounts_without_a_limit_refuse_nothing_and_empty_ones_everything(seed:
     rng = random.Random(seed)
     setting = random_setting(rng)
     n = len(setting.query.streams)
-    for feeds in ({}, {0: everything(n)}):
-        answer, engine = run_paid(setting, rng, feeds, random_production(rng))
+    for divisions in ({}, {0: paying(everything(n))}):
+        answer, engine = run_paid(setting, rng, divisions, random_production(rng))
         assert answer == naive(setting)
         assert not accounts_of(engine).spent.refused.any()
         assert accounts_of(engine).spent.share == 1.0
     if n > 1:
-        answer, engine = run_paid(setting, rng, {0: ((0.0,) * (n - 1),) * n})
+        answer, engine = run_paid(setting, rng, {0: paying(((0.0,) * (n - 1),) * n)})
         assert not answer
         spent = accounts_of(engine).spent
         assert not spent.allowed.any()
@@ -163,8 +194,8 @@ def test_the_same_probes_are_refused_however_tuples_are_cut_into_batches(seed: i
     rng = random.Random(seed)
     setting = random_setting(rng)
     n = len(setting.query.streams)
-    feeds = {0: random_feeds(rng, n), rng.randrange(len(setting.tuples)): random_feeds(rng, n)}
-    runs = [run_paid(setting, rng, feeds, cuts=cuts, plans=seed) for cuts in (1, 20, 20, 10**6)]
+    divisions = {0: random_division(rng, n), rng.randrange(len(setting.tuples)): random_division(rng, n)}
+    runs = [run_paid(setting, rng, divisions, cuts=cuts, plans=seed) for cuts in (1, 20, 20, 10**6)]
     first, *others = [(answer, *map(np.ndarray.tolist, counted(engine))) for answer, engine in runs]
     for other in others:
         assert other == first
@@ -172,15 +203,28 @@ def test_the_same_probes_are_refused_however_tuples_are_cut_into_batches(seed: i
 
 def counted(engine: JoinEngine) -> tuple[np.ndarray, ...]:
     spent = accounts_of(engine).spent
-    return spent.fed, spent.allowed, spent.refused, spent.results
+    return spent.fed, spent.shed, spent.allowed, spent.refused, spent.paid, spent.results
 
 
 # What is fed ------------------------------------------------------------------------------------
 
 
+PAIR = layouts(
+    Query(
+        "pair",
+        "",
+        "join",
+        Output.ISTREAM,
+        tuple(StreamRef(name, name, pa.schema([]), "t", RangeWindow(10), 10) for name in "ab"),
+        (),
+        (AttributeClass(dict.fromkeys(range(2)), pa.int64()),),
+    )
+)
+
+
 def paid(feed: float, arrivals: list[int]) -> tuple[list[int], Accounts]:
     """Probes allowed to one account, tuple by tuple, of so many wanted by each."""
-    tables = Accounts.new_tables(2)
+    tables = Accounts.new_tables(PAIR)
     graph = JoinGraph(2, classes=(frozenset({0, 1}),))
     accounts = Accounts(tables, compile_programs(parse_plan("A B", "AB"), graph))
     accounts.set_feeds(((feed,), (UNLIMITED,)))
@@ -219,7 +263,7 @@ def test_every_probe_is_allowed_with_its_chance_and_one_of_every_whole_chance() 
     runs = 4_000
     hits = np.zeros(len(chances))
     for seed in range(runs):
-        tables = Accounts.new_tables(2)
+        tables = Accounts.new_tables(PAIR)
         tables.tally[kernel.A_SEED] = random.Random(seed).getrandbits(31)
         tables.table[0, 0, kernel.P_POINT] = random.Random(-seed - 1).getrandbits(kernel.CHANCE_BITS)
         total = 0.0
@@ -256,8 +300,8 @@ def test_the_estimate_of_the_full_answer_is_right_on_average_and_its_error_is_wh
     full = run_paid(setting, random.Random(0), {}, plans=5)[0].total()
     estimates, variances, found = [], [], []
     for seed in range(300):
-        monkeypatch.setattr("thalweg.engine.accounts._SEED", 7919 * seed + 1)
-        answer, engine = run_paid(setting, random.Random(seed), {0: (feeds,) * 3}, cuts=450, plans=5)
+        monkeypatch.setattr("thalweg.engine.machine.accounts._SEED", 7919 * seed + 1)
+        answer, engine = run_paid(setting, random.Random(seed), {0: paying((feeds,) * 3)}, cuts=450, plans=5)
         spent = accounts_of(engine).spent
         assert not spent.hopeless.any()
         assert spent.share is not None
@@ -269,6 +313,60 @@ def test_the_estimate_of_the_full_answer_is_right_on_average_and_its_error_is_wh
     spread = float(np.std(estimates, ddof=1))
     assert abs(np.mean(estimates) - full) < 4 * spread / math.sqrt(len(estimates)), (np.mean(estimates), full, spread)
     assert 0.8 * spread < math.sqrt(np.mean(variances)) < 1.4 * spread, (spread, np.mean(variances))
+
+
+NEAR: tuple[int, ...] = (0, 1, 2)
+WAYS = (
+    (Way(0.5, (((0,), (0, 1)),) * 3), Way(0.5, ((None, None),) * 3)),
+    (Way(0.6, ((NEAR, NEAR),) * 3), Way(0.2, ((NEAR, ()), (NEAR, NEAR), ((), NEAR))), Way(0.2, ((None, None),) * 3)),
+)
+
+
+@pytest.mark.parametrize("ways", WAYS)
+@pytest.mark.parametrize("feeds", [(UNLIMITED, UNLIMITED), (0.4, 0.8)])
+def test_the_estimate_is_right_on_average_where_tuples_look_at_parts_of_windows(
+    ways: tuple[Way, ...], feeds: tuple[float, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setting = skewed_setting()
+    full = run_paid(setting, random.Random(0), {}, plans=5)[0].total()
+    estimates, variances = [], []
+    for seed in range(300):
+        monkeypatch.setattr("thalweg.engine.machine.accounts._SEED", 7919 * seed + 1)
+        division = Division(1.0, 1.0, (feeds,) * 3, ways=ways)
+        answer, engine = run_paid(setting, random.Random(seed), {0: division}, cuts=450, plans=5)
+        spent = accounts_of(engine).spent
+        assert answer.total() < full
+        assert spent.paid.sum() < spent.allowed.sum()
+        assert not spent.hopeless.any()
+        estimates.append(spent.full)
+        variances.append(spent.variance)
+    spread = float(np.std(estimates, ddof=1))
+    assert abs(np.mean(estimates) - full) < 4 * spread / math.sqrt(len(estimates)), (np.mean(estimates), full, spread)
+    assert 0.8 * spread < math.sqrt(np.mean(variances)) < 3 * spread, (spread, np.mean(variances))
+
+
+def test_of_the_tuples_of_a_stream_the_share_is_shed_that_is_not_admitted_and_evenly() -> None:
+    setting = skewed_setting()
+    division = Division(1.0, 1.0, everything(3), admitted=(0.25, 1.0, 0.6))
+    _, engine = run_paid(setting, random.Random(0), {0: division})
+    spent = accounts_of(engine).spent
+    assert abs(spent.shed - np.array([0.75, 0.0, 0.4]) * 150).max() < 5
+    assert spent.share is None
+
+
+def test_a_chain_in_total_order_is_left_where_no_older_part_is_looked_at() -> None:
+    """Fewer candidates are met, and the same found; out of order all of the chain is gone through."""
+    setting = skewed_setting()
+    division = Division(1.0, 1.0, everything(3), ways=(Way(1.0, (((0, 2), (0, 2)),) * 3),) * 2)
+    answers, candidates = [], []
+    for is_total in (True, False):
+        engine = JoinEngine(setting.query, parse_plan("(a b) c", "abc"), budgeted=True)
+        accounts_of(engine).follow(division)
+        engine.offer(words(setting.query, setting.tuples), None if is_total else 0)
+        answers.append(sum(len(block) for block in engine.advance()))
+        candidates.append(engine.work.candidates)
+    assert answers[0] == answers[1] > 0
+    assert candidates[0] < candidates[1]
 
 
 # Programs ---------------------------------------------------------------------------------------
@@ -293,7 +391,7 @@ def test_a_plan_that_keeps_states_cannot_be_paid_for() -> None:
 
 
 def test_only_the_programs_of_a_plan_can_be_paid_for() -> None:
-    from thalweg.engine.migration import open_joiner
+    from thalweg.engine.migration.joiner import open_joiner
 
     setting = random_setting(random.Random(1))
     plan = random_plan(random.Random(1), len(setting.query.streams))

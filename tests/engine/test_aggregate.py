@@ -20,8 +20,8 @@ from sqlglot import exp
 
 from tests.engine.uncompiled import uncompiled
 from thalweg.cql.query import AggregateCall, Aggregation, Output, Projection
-from thalweg.engine.aggregate import RunningAggregation
 from thalweg.engine.kernels import aggregate, extrema, sums
+from thalweg.engine.outputs.aggregate import RunningAggregation
 from thalweg.errors import InputError, ThalwegError, UnsupportedError
 
 INT, DOUBLE = pa.int64(), pa.float64()

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from tests.engine.test_join import make_curious, naive, random_setting, run, run_out_of_order
 from thalweg.cql.query import AttributeClass, Output, Query, RangeWindow, StreamRef
-from thalweg.engine.eddy import EddyEngine, Policy
-from thalweg.engine.join import JoinEngine
+from thalweg.engine.join.engine import JoinEngine
 from thalweg.engine.kernels import eddy as kernels
+from thalweg.engine.machine.eddy import Policy
+from thalweg.engine.migration.joiner import open_eddy
 from thalweg.errors import PlanError
 from thalweg.plan.tree import LinearPlan, TreePlan, parse_plan
 
@@ -33,13 +34,13 @@ def test_any_plan_and_any_changes_give_the_naive_answer(policy: Policy, small: b
     setting = random_setting(rng)
     with pytest.MonkeyPatch.context() as patch:
         if small:
-            patch.setattr("thalweg.engine.workspace.FIRST_CAPACITY", 2)
-            patch.setattr("thalweg.engine.states._SPARE_SLOTS", 1)
+            patch.setattr("thalweg.engine.machine.workspace.FIRST_CAPACITY", 2)
+            patch.setattr("thalweg.engine.states.kept_states._SPARE_SLOTS", 1)
             make_curious(patch, rng)
-            patch.setattr("thalweg.engine.machine._OUTPUT_BLOCK", rng.choice([1, 3, 50]))
-            patch.setattr("thalweg.engine.eddy._PATIENCE", rng.choice([1, 5]))
-            patch.setattr("thalweg.engine.eddy._ENOUGH", 1)
-            patch.setattr("thalweg.engine.eddy._ADVENTURE", rng.choice([1, 4]))
+            patch.setattr("thalweg.engine.machine.machine._OUTPUT_BLOCK", rng.choice([1, 3, 50]))
+            patch.setattr("thalweg.engine.machine.eddy._PATIENCE", rng.choice([1, 5]))
+            patch.setattr("thalweg.engine.machine.eddy._ENOUGH", 1)
+            patch.setattr("thalweg.engine.machine.eddy._ADVENTURE", rng.choice([1, 4]))
         answer, _ = run(setting, rng, policy)
     assert answer == naive(setting)
 
@@ -83,7 +84,7 @@ def uniform(streams: int, count: int, keys: int, seed: int = 5) -> list[tuple[in
 
 
 def test_cacq_stores_no_intermediate_result_whatever_the_plan_keeps() -> None:
-    engine = EddyEngine(keyed(4), a_plan("((a b) c) d"), policy="cacq")
+    engine = open_eddy(keyed(4), a_plan("((a b) c) d"), policy="cacq")
     assert feed(engine, uniform(4, 800, 40)) > 0
     engine.transition(a_plan("(a d) (b c)"))
     feed(engine, [(s, 800 + t, k) for s, t, k in uniform(4, 800, 40)])
@@ -96,7 +97,7 @@ def test_cacq_stores_no_intermediate_result_whatever_the_plan_keeps() -> None:
 def test_stairs_do_what_the_pipeline_does_where_the_plan_leaves_no_choice() -> None:
     tuples = uniform(4, 2000, 60)
     engines = [
-        EddyEngine(keyed(4), a_plan("((a b) c) d"), policy="stairs_jisc"),
+        open_eddy(keyed(4), a_plan("((a b) c) d"), policy="stairs_jisc"),
         JoinEngine(keyed(4), a_plan("((a b) c) d")),
     ]
     assert feed(engines[0], tuples) == feed(engines[1], tuples)
@@ -111,7 +112,7 @@ def test_stairs_do_what_the_pipeline_does_where_the_plan_leaves_no_choice() -> N
 
 
 def test_stairs_with_jisc_promote_a_key_when_it_is_probed() -> None:
-    engine = EddyEngine(keyed(3), a_plan("(a b) c"), policy="stairs_jisc")
+    engine = open_eddy(keyed(3), a_plan("(a b) c"), policy="stairs_jisc")
     feed(engine, [(stream, stream, key) for stream in range(3) for key in range(100)])
     engine.transition(a_plan("(b c) a"))
     state = engine.sizes()[-1]
@@ -125,7 +126,7 @@ def test_the_plan_is_what_an_eddy_begins_with() -> None:
     """One tuple of each partner, and a window that has none: the probes tell which was asked first."""
     for order, probes in (((3, 1, 2), 1), ((1, 3, 2), 2), ((1, 2, 3), 3)):
         plan = LinearPlan((order, (0, 2, 3), (0, 1, 3), (0, 1, 2)))
-        engine = EddyEngine(keyed(4), plan, policy="cacq")
+        engine = open_eddy(keyed(4), plan, policy="cacq")
         feed(engine, [(1, 1, 7), (2, 2, 7)])
         before = engine.work.probes
         feed(engine, [(0, 3, 7)], row=5)
@@ -140,9 +141,9 @@ def selective(count: int, seed: int = 3) -> list[tuple[int, int, int]]:
 
 def test_an_eddy_learns_which_module_to_ask_first(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = LinearPlan(tuple(tuple(s for s in range(4) if s != head) for head in range(4)))
-    eddy = EddyEngine(keyed(4, 500), plan, policy="cacq")
-    monkeypatch.setattr("thalweg.engine.eddy._PATIENCE", 10**9)
-    stubborn = EddyEngine(keyed(4, 500), plan, policy="cacq")
+    eddy = open_eddy(keyed(4, 500), plan, policy="cacq")
+    monkeypatch.setattr("thalweg.engine.machine.eddy._PATIENCE", 10**9)
+    stubborn = open_eddy(keyed(4, 500), plan, policy="cacq")
     tuples = selective(20_000)
     assert feed(stubborn, tuples) == feed(eddy, tuples) == 0
     assert eddy.work.candidates < stubborn.work.candidates / 5
@@ -150,7 +151,7 @@ def test_an_eddy_learns_which_module_to_ask_first(monkeypatch: pytest.MonkeyPatc
 
 def test_an_eddy_notices_what_has_changed() -> None:
     plan = LinearPlan(tuple(tuple(s for s in range(4) if s != head) for head in range(4)))
-    eddy = EddyEngine(keyed(4, 500), plan, policy="cacq")
+    eddy = open_eddy(keyed(4, 500), plan, policy="cacq")
     feed(eddy, selective(20_000))
     learnt = eddy.work.candidates
     # Now c is the one without partners, and d has many.
@@ -171,4 +172,4 @@ def test_more_streams_than_bits_are_refused() -> None:
     query = keyed(2)
     wide = replace(query, classes=query.classes * (kernels.BITS + 1))
     with pytest.raises(PlanError, match="query 'q' has 63 different join keys; an eddy routes at most 62"):
-        EddyEngine(wide, a_plan("a b"), policy="cacq")
+        open_eddy(wide, a_plan("a b"), policy="cacq")

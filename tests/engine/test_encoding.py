@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import thalweg
-from thalweg.engine.encoding import exact, microseconds, mix
+from thalweg.engine.rows.encoding import exact, microseconds, mix
 from thalweg.errors import InputError
 
 NAN = float("nan")
@@ -54,7 +54,7 @@ def test_hashes_only_find_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "SELECT a.id AS i, b.id AS j, c.id AS l FROM a, b, c WHERE a.k = b.k AND b.k = c.k WINDOW RANGE 1 SECOND"
     streams = {"a": table, "b": table, "c": table}
     before = thalweg.replay(text, streams).to_pylist()
-    monkeypatch.setattr("thalweg.engine.encoding.HASH", "length")
+    monkeypatch.setattr("thalweg.engine.rows.encoding.HASH", "length")
     for plan in ("(a b) c", "a: b c; b: a c; c: b a"):
         assert thalweg.replay(text, streams, options={"plan": plan}).to_pylist() == before
     assert [row["i"] for row in before] == [0, 1, 2, 3, 4]

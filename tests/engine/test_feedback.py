@@ -26,8 +26,8 @@ from tests.engine.test_join import (
     words,
 )
 from thalweg.cql.query import AttributeClass, Output, Query, RangeWindow, RowsWindow, StreamRef
-from thalweg.engine.join import JoinEngine
-from thalweg.engine.migration import open_joiner
+from thalweg.engine.join.engine import JoinEngine
+from thalweg.engine.migration.joiner import open_joiner
 from thalweg.options import Feedback, Production
 from thalweg.plan.tree import Plan, TreePlan, parse_plan
 from thalweg.policies import Policies
@@ -345,11 +345,11 @@ def test_sparse_and_bursty_partners_give_the_naive_answer(small: bool, seed: int
     setting = sparse_setting(rng)
     with pytest.MonkeyPatch.context() as patch:
         if small:
-            patch.setattr("thalweg.engine.workspace.FIRST_CAPACITY", 2)
-            patch.setattr("thalweg.engine.states._SPARE_SLOTS", 1)
+            patch.setattr("thalweg.engine.machine.workspace.FIRST_CAPACITY", 2)
+            patch.setattr("thalweg.engine.states.kept_states._SPARE_SLOTS", 1)
             make_curious(patch, rng)
             make_eager(patch, rng)
-            patch.setattr("thalweg.engine.join._STRETCH", rng.choice([1, 10]))
+            patch.setattr("thalweg.engine.join.engine._STRETCH", rng.choice([1, 10]))
         migration = rng.choice(MIGRATIONS)
         limit = rng.choice([None, 1, 2000]) if migration == "jisc" else None
         answer, _ = run(setting, rng, migration, limit, random_production(rng))

@@ -11,11 +11,11 @@ import pytest
 
 from thalweg.cql import Source, bind
 from thalweg.cql.query import Query
-from thalweg.engine.encoding import encoders
-from thalweg.engine.expressions import Expressions, physical_names
-from thalweg.engine.join import JoinEngine
+from thalweg.engine.join.engine import JoinEngine
 from thalweg.engine.kernels.tables import PROBE, S_RENUMBERED, X_IS_STATE, X_OP
-from thalweg.engine.results import engine_columns
+from thalweg.engine.outputs.results import engine_columns
+from thalweg.engine.rows.encoding import encoders
+from thalweg.engine.rows.expressions import Expressions, physical_names
 from thalweg.plan.tree import TreePlan, parse_plan
 
 SCHEMA = pa.schema({"ts": pa.int64(), "x": pa.int64(), "k": pa.int64()})
@@ -140,7 +140,7 @@ def test_a_state_in_which_time_ends_nothing_is_completed_when_it_is_asked_for() 
 def test_overlapping_changes_and_tuples_out_of_order(
     query: Query, limit: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("thalweg.engine.workspace.FIRST_CAPACITY", 16)
+    monkeypatch.setattr("thalweg.engine.machine.workspace.FIRST_CAPACITY", 16)
     for seed in range(8):
         rng = random.Random(seed)
         moved, still = Feeder(query, PLANS[0], limit), Feeder(query, PLANS[0])
@@ -166,7 +166,7 @@ def test_states_that_memory_kept_from_gathering_are_probed_all_the_same() -> Non
 
 def test_old_tuples_stay_old_when_a_partition_is_renumbered(monkeypatch: pytest.MonkeyPatch) -> None:
     """A silent partition holds on to its tuple while others come and go; closing the gap gives it a new number."""
-    monkeypatch.setattr("thalweg.engine.workspace.FIRST_CAPACITY", 16)
+    monkeypatch.setattr("thalweg.engine.machine.workspace.FIRST_CAPACITY", 16)
     feeder = Feeder(compared("R.k = S.k AND S.k = T.k AND T.k = U.k", "PARTITION BY x ROWS 1"), PLANS[0])
     feeder.feed([(1, 0, 0, 7), (2, 1, 0, 7), (3, 2, 0, 7)])
     feeder.engine.transition(pipeline("((S T) R) U"))

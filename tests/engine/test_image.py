@@ -24,18 +24,18 @@ from tests.engine.test_interner import COLUMNS
 from thalweg.cql import Source, bind
 from thalweg.cql.group import Group
 from thalweg.cql.query import Query
-from thalweg.engine import image
-from thalweg.engine.batch import Batch
 from thalweg.engine.bucket import AnyBucket, open_bucket
-from thalweg.engine.gates import NO_GATES, Gates
-from thalweg.engine.image import mark_dirty, read_image, write_image
-from thalweg.engine.interner import Interner
+from thalweg.engine.feedback.gates import NO_GATES, Gates
+from thalweg.engine.image import image
+from thalweg.engine.image.image import mark_dirty, read_image, write_image
+from thalweg.engine.image.snapshot import Restoration, Snapshot
 from thalweg.engine.join_bucket import JoinBucket
 from thalweg.engine.kernels import machine as kernels
-from thalweg.engine.memory import MappedArena, Memory
-from thalweg.engine.payload import Payload, TablePayload
-from thalweg.engine.readers import Emitted
-from thalweg.engine.snapshot import Restoration, Snapshot
+from thalweg.engine.outputs.readers import Emitted
+from thalweg.engine.rows.batch import Batch
+from thalweg.engine.rows.interner import Interner
+from thalweg.engine.rows.payload import Payload, TablePayload
+from thalweg.engine.storage.memory import MappedArena, Memory
 from thalweg.errors import ThalwegError
 from thalweg.options import Budget, Feedback, Production
 from thalweg.plan.tree import Plan, TreePlan, parse_plan
@@ -194,8 +194,8 @@ def through(directory: Path, query: Query, production: Production | Feedback = "
 def test_a_bucket_handed_over_after_every_batch_answers_as_one_that_never_was(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("thalweg.engine.states._SPARE_SLOTS", 1)
-    monkeypatch.setattr("thalweg.engine.workspace.FIRST_CAPACITY", 2)  # stores have to grow all the time
+    monkeypatch.setattr("thalweg.engine.states.kept_states._SPARE_SLOTS", 1)
+    monkeypatch.setattr("thalweg.engine.machine.workspace.FIRST_CAPACITY", 2)  # stores have to grow all the time
     query = bound(name)
     alone = list(run(opened(query), query, feed(query)))
     assert sum(table.num_rows for _, table in alone) > 20
@@ -208,7 +208,7 @@ def test_what_is_suspended_is_handed_over_too(
     name: str, production: Production | Feedback, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The tables of feedback once came out of an image as something else."""
-    monkeypatch.setattr("thalweg.engine.feedback._FIRST_SLOTS", 2)
+    monkeypatch.setattr("thalweg.engine.feedback.memory._FIRST_SLOTS", 2)
     query = bound(name)
     handed_over = run(opened(query, 0, production), query, feed(query), through(tmp_path, query, production))
     assert contents(handed_over) == contents(run(opened(query, 0, production), query, feed(query)))
@@ -334,7 +334,7 @@ import sys
 import pyarrow as pa
 from pathlib import Path
 from tests.engine.test_image import bound, feed, opened
-from thalweg.engine.image import read_image
+from thalweg.engine.image.image import read_image
 
 query = bound("aggregates")
 bucket = opened(query, plan=1)
@@ -496,7 +496,7 @@ def test_a_bucket_goes_on_whatever_happens_to_its_image(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A disk that is full now and then, and files that vanish while the bucket lives in them."""
-    monkeypatch.setattr("thalweg.engine.workspace.FIRST_CAPACITY", 16)
+    monkeypatch.setattr("thalweg.engine.machine.workspace.FIRST_CAPACITY", 16)
     rng = random.Random(name)
     query = bound(name)
     room = os.posix_fallocate
@@ -704,7 +704,7 @@ def wide(start: int, count: int) -> pa.Table:
 def test_values_are_found_across_chunks_of_every_size_and_type(
     mapped: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("thalweg.engine.payload._SMALL_CHUNK", 64)
+    monkeypatch.setattr("thalweg.engine.rows.payload._SMALL_CHUNK", 64)
     rng = random.Random(3)
     payload = Payload(WIDE, WIDE.names)
     held: dict[str, list[Any]] = {name: [] for name in WIDE.names}
@@ -752,7 +752,7 @@ def test_small_chunks_are_merged_large_ones_are_not_and_old_ones_go(tmp_path: Pa
 
 
 def test_a_row_that_stays_does_not_hold_on_to_those_that_came_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("thalweg.engine.payload._SMALL_CHUNK", 1_000)
+    monkeypatch.setattr("thalweg.engine.rows.payload._SMALL_CHUNK", 1_000)
     payload = Payload(SCHEMA, ["k"])
     for step in range(50):
         payload.append(pa.table({"k": np.arange(10_000) + 10_000 * step}))

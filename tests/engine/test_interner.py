@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thalweg.engine.interner import Interner
+from thalweg.engine.rows.interner import Interner
 from thalweg.errors import InputError
 
 NAN = float("nan")

@@ -26,12 +26,12 @@ from thalweg.cql.query import (
     StreamRef,
     Theta,
 )
-from thalweg.engine.completion import Completion
-from thalweg.engine.encoding import mix
-from thalweg.engine.join import JoinEngine
-from thalweg.engine.layout import layouts
-from thalweg.engine.memory import Memory
-from thalweg.engine.migration import Joiner, open_joiner
+from thalweg.engine.join.engine import JoinEngine
+from thalweg.engine.migration.joiner import Joiner, open_joiner
+from thalweg.engine.rows.encoding import mix
+from thalweg.engine.rows.layout import layouts
+from thalweg.engine.states.completion import Completion
+from thalweg.engine.storage.memory import Memory
 from thalweg.options import Feedback, Migration, Production
 from thalweg.plan.tree import Join, Leaf, LinearPlan, Plan, Tree, TreePlan, state_nodes
 from thalweg.policies import Policies
@@ -228,7 +228,7 @@ def poison_what_is_freed(patch: pytest.MonkeyPatch) -> None:
 
 def make_curious(patch: pytest.MonkeyPatch, rng: random.Random) -> None:
     """Let the engine look often whether states have become complete, or between any two stretches."""
-    patch.setattr("thalweg.engine.completion._PAUSE", 3)
+    patch.setattr("thalweg.engine.states.completion._PAUSE", 3)
     if rng.random() < 0.5:
         patch.setattr(Completion, "_wait_a_turn", lambda _: None)
         patch.setattr(Completion, "_wait_half_a_turn", lambda _: None)
@@ -236,7 +236,7 @@ def make_curious(patch: pytest.MonkeyPatch, rng: random.Random) -> None:
 
 def make_eager(patch: pytest.MonkeyPatch, rng: random.Random) -> None:
     """Let ``auto`` change its mind all the time, and what is remembered have room for a few values only."""
-    patch.setattr("thalweg.engine.feedback._FIRST_SLOTS", rng.choice([2, 8]))
+    patch.setattr("thalweg.engine.feedback.memory._FIRST_SLOTS", rng.choice([2, 8]))
     decide_often(patch, rng.choice([1, 3, 10]), rng.choice([0.0, 1.0, 100.0]), rng.choice([0.5, 1.0, 100.0]))
 
 
@@ -296,17 +296,17 @@ def test_any_plan_and_any_changes_give_the_naive_answer(small: bool, seed: int) 
     setting = random_setting(rng)
     with pytest.MonkeyPatch.context() as patch:
         if small:
-            patch.setattr("thalweg.engine.workspace.FIRST_CAPACITY", 2)
-            patch.setattr("thalweg.engine.states._SPARE_SLOTS", 1)
+            patch.setattr("thalweg.engine.machine.workspace.FIRST_CAPACITY", 2)
+            patch.setattr("thalweg.engine.states.kept_states._SPARE_SLOTS", 1)
             make_curious(patch, rng)
             poison_what_is_freed(patch)
-            patch.setattr("thalweg.engine.machine._OUTPUT_BLOCK", rng.choice([1, 3, 50]))
-            patch.setattr("thalweg.engine.join._STRETCH", rng.choice([1, 3, 10]))
-            patch.setattr("thalweg.engine.completion._FEW_KEYS", rng.choice([0, 1, 16]))
+            patch.setattr("thalweg.engine.machine.machine._OUTPUT_BLOCK", rng.choice([1, 3, 50]))
+            patch.setattr("thalweg.engine.join.engine._STRETCH", rng.choice([1, 3, 10]))
+            patch.setattr("thalweg.engine.states.completion._FEW_KEYS", rng.choice([0, 1, 16]))
             make_eager(patch, rng)
-            patch.setattr("thalweg.engine.parallel_track._FIRST_SLOTS", 2)
-            patch.setattr("thalweg.engine.parallel_track.ParallelTrack._stretch", rng.choice([1, 5]))
-            patch.setattr("thalweg.engine.parallel_track.PrintedParallelTrack._stretch", rng.choice([1, 5]))
+            patch.setattr("thalweg.engine.migration.parallel_track._FIRST_SLOTS", 2)
+            patch.setattr("thalweg.engine.migration.parallel_track.ParallelTrack._stretch", rng.choice([1, 5]))
+            patch.setattr("thalweg.engine.migration.parallel_track.PrintedParallelTrack._stretch", rng.choice([1, 5]))
         migration = rng.choice(MIGRATIONS)
         limit = rng.choice([None, 1, 2000]) if migration == "jisc" else None
         answer, _ = run(setting, rng, migration, limit, random_production(rng))

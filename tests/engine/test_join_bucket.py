@@ -10,10 +10,10 @@ import pytest
 
 from thalweg.cql import Source, bind
 from thalweg.cql.group import Group, grouped
-from thalweg.engine.batch import Batch
 from thalweg.engine.bucket import open_bucket
-from thalweg.engine.encoding import StreamEncoder
 from thalweg.engine.join_bucket import JoinBucket
+from thalweg.engine.rows.batch import Batch
+from thalweg.engine.rows.encoding import StreamEncoder
 from thalweg.plan.tree import parse_plan
 from thalweg.policies import Policies
 

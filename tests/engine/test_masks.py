@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from tests.engine.rstu import rstu
-from thalweg.engine.encoding import mix
-from thalweg.engine.join import JoinEngine
+from thalweg.engine.join.engine import JoinEngine
+from thalweg.engine.rows.encoding import mix
 from thalweg.options import Production
 from thalweg.plan.slices import Slicing
 from thalweg.plan.tree import TreePlan, parse_plan

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.engine.rstu import Feeder, pipeline, rstu, some_events
-from thalweg.engine.join import JoinEngine
+from thalweg.engine.join.engine import JoinEngine
 from thalweg.engine.kernels.tables import INCOMPLETE, N_COMPLETE
-from thalweg.engine.memory import HeapArena, MappedArena, Memory
+from thalweg.engine.storage.memory import HeapArena, MappedArena, Memory
 
 PLANS = ["((R S) T) U", "((S T) R) U", "(R U) (S T)"]
 
@@ -25,7 +25,7 @@ def sizes(feeder: Feeder) -> tuple[int, int]:
 
 
 def test_states_stay_within_the_limit_and_the_answer_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("thalweg.engine.workspace.FIRST_CAPACITY", 16)
+    monkeypatch.setattr("thalweg.engine.machine.workspace.FIRST_CAPACITY", 16)
     query = rstu(width=400)
     free = Feeder(query, JoinEngine(query, pipeline(PLANS[0])))
     limit = 100_000
@@ -47,7 +47,7 @@ def test_states_stay_within_the_limit_and_the_answer_is_the_same(monkeypatch: py
 
 def test_keys_that_are_asked_for_stay_live(monkeypatch: pytest.MonkeyPatch) -> None:
     """R asks for few keys of ST, over and over: these are not the ones that are made absent."""
-    monkeypatch.setattr("thalweg.engine.workspace.FIRST_CAPACITY", 16)
+    monkeypatch.setattr("thalweg.engine.machine.workspace.FIRST_CAPACITY", 16)
     query = rstu(width=5000, names="RST")
     engine = JoinEngine(query, pipeline("(S T) R", "RST"), memory_limit=1)
     feeder = Feeder(query, engine)
@@ -59,7 +59,7 @@ def test_keys_that_are_asked_for_stay_live(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_without_memory_for_any_state_the_answer_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("thalweg.engine.workspace.FIRST_CAPACITY", 2)
+    monkeypatch.setattr("thalweg.engine.machine.workspace.FIRST_CAPACITY", 2)
     query = rstu(width=100)
     feeders = [Feeder(query, JoinEngine(query, pipeline(PLANS[2]), memory_limit=limit)) for limit in (None, 1)]
     events = some_events(random.Random(3), 1000, 10)
@@ -88,7 +88,7 @@ def test_a_renewed_window_of_many_keys_is_completed_without_room_for_them() -> N
 
 def test_a_key_that_is_being_completed_when_memory_runs_out_is_stored_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """By then its state has entries of tuples that came after the change, and stores no others from then on."""
-    monkeypatch.setattr("thalweg.engine.workspace.FIRST_CAPACITY", 16)
+    monkeypatch.setattr("thalweg.engine.machine.workspace.FIRST_CAPACITY", 16)
     query = rstu(width=1000)
     evicted = 0
     for limit in range(6_000, 150_000, 4_000):

@@ -12,8 +12,8 @@ import pytest
 
 from tests.engine.rstu import Event, Feeder, pipeline, rstu, some_events, words
 from thalweg.cql.query import AttributeClass
-from thalweg.engine.join import Completion, JoinEngine
-from thalweg.engine.migration import open_joiner
+from thalweg.engine.join.engine import Completion, JoinEngine
+from thalweg.engine.migration.joiner import open_joiner
 from thalweg.options import Migration
 from thalweg.policies import Policies
 

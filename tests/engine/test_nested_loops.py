@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from tests.engine.rstu import Event, Feeder, pipeline, rstu, some_events
-from thalweg.engine.join import Completion, JoinEngine
+from thalweg.engine.join.engine import Completion, JoinEngine
 
 PLANS = ["((R S) T) U", "((U T) S) R", "(R U) (S T)", "((S T) R) U"]
 

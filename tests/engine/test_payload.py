@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from thalweg.engine.payload import Payload
+from thalweg.engine.rows.payload import Payload
 
 SCHEMA = pa.schema([("number", pa.int64()), ("text", pa.string())])
 
@@ -14,8 +14,8 @@ SCHEMA = pa.schema([("number", pa.int64()), ("text", pa.string())])
 @pytest.mark.parametrize("most_bytes", [0, 1 << 30], ids=["chunk by chunk", "united"])
 @pytest.mark.parametrize("asked", [3, 200], ids=["few", "many"])
 def test_rows_are_found_wherever_they_are(monkeypatch: pytest.MonkeyPatch, most_bytes: int, asked: int) -> None:
-    monkeypatch.setattr("thalweg.engine.payload._MOST_BYTES", most_bytes)
-    monkeypatch.setattr("thalweg.engine.payload._SMALL_CHUNK", 4)
+    monkeypatch.setattr("thalweg.engine.rows.payload._MOST_BYTES", most_bytes)
+    monkeypatch.setattr("thalweg.engine.rows.payload._SMALL_CHUNK", 4)
     rng = np.random.default_rng(20_030_909)
     payload = Payload(SCHEMA, SCHEMA.names)
     needed = np.zeros(0, np.int64)

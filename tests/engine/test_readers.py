@@ -13,7 +13,7 @@ from thalweg.cql import Source, bind
 from thalweg.cql.group import Group
 from thalweg.cql.query import RangeWindow, Reader
 from thalweg.engine.kernels.compiled import Int64s
-from thalweg.engine.readers import Routing
+from thalweg.engine.outputs.readers import Routing
 from thalweg.engine.time_bounds import FOREVER
 from thalweg.plan.slices import limits, share
 

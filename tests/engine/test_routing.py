@@ -12,7 +12,7 @@ from thalweg.cql import Source, bind
 from thalweg.cql.group import Group, grouped
 from thalweg.cql.query import RangeWindow, Reader, RowsWindow, View
 from thalweg.engine.kernels.compiled import Int64s
-from thalweg.engine.readers import Routing
+from thalweg.engine.outputs.readers import Routing
 from thalweg.engine.time_bounds import FOREVER, NEVER
 from thalweg.options import Sharing
 from thalweg.plan.slices import Shared, share

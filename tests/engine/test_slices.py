@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from tests.engine.rstu import pipeline, rstu
-from thalweg.engine.encoding import mix
-from thalweg.engine.join import JoinEngine
+from thalweg.engine.join.engine import JoinEngine
 from thalweg.engine.kernels.compiled import Int64s
+from thalweg.engine.rows.encoding import mix
 from thalweg.engine.time_bounds import NEVER
 from thalweg.options import Production
 from thalweg.plan.slices import Slicing

@@ -11,10 +11,10 @@ import pytest
 import thalweg
 from thalweg.cql import Source, bind
 from thalweg.cql.group import Group, grouped
-from thalweg.engine.batch import Batch
-from thalweg.engine.image import write_image
+from thalweg.engine.image.image import write_image
 from thalweg.engine.join_bucket import JoinBucket
-from thalweg.engine.stream_partition import StreamPartition
+from thalweg.engine.migration.stream_partition import StreamPartition
+from thalweg.engine.rows.batch import Batch
 from thalweg.errors import OptionError, PlanError, ThalwegError
 from thalweg.options import Options
 from thalweg.plan.tree import parse_plan
@@ -64,7 +64,7 @@ def answers(text: str, tables: dict[str, pa.Table], sharing: str, **more: object
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("text", [PAPER, BOTH_SIDES, COMPARED], ids=["paper", "both sides", "compared"])
 def test_all_ways_to_share_answer_alike(text: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("thalweg.engine.stream_partition._STRETCH", 50)
+    monkeypatch.setattr("thalweg.engine.migration.stream_partition._STRETCH", 50)
     tables = streams(seed, "abc" if "c [" in text else "ab")
     expected = answers(text, tables, "none")
     assert all(table.num_rows > 20 for table in expected.values())
@@ -106,7 +106,7 @@ def found(bucket: JoinBucket) -> dict[str, list[tuple[int, int]]]:
 
 
 def test_it_begins_with_windows_that_are_filled_and_takes_rows_in_any_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("thalweg.engine.stream_partition._STRETCH", 16)
+    monkeypatch.setattr("thalweg.engine.migration.stream_partition._STRETCH", 16)
     tables = list(streams(7, "ab").values())
     rng = np.random.default_rng(7)
     answers = []
@@ -158,7 +158,7 @@ def test_what_does_not_go_with_it_is_said() -> None:
 
 
 def test_too_many_parts_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("thalweg.engine.stream_partition._MOST_JOINS", 1)
+    monkeypatch.setattr("thalweg.engine.migration.stream_partition._MOST_JOINS", 1)
     with pytest.raises(PlanError, match="push_down takes more than 1 joins"):
         thalweg.replay(PAPER, streams(1, "ab"), options={"sharing": "push_down"})
 

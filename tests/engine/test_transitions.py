@@ -7,7 +7,7 @@ import random
 import pytest
 
 from tests.engine.rstu import Feeder, pipeline, rstu, some_events
-from thalweg.engine.join import JoinEngine
+from thalweg.engine.join.engine import JoinEngine
 from thalweg.plan.transition import classify
 
 OLD = "((R S) T) U"
@@ -144,7 +144,7 @@ def test_states_become_complete() -> None:
 
 def test_keys_that_are_asked_for_in_vain_do_not_keep_a_state_incomplete(monkeypatch: pytest.MonkeyPatch) -> None:
     """S and T have no key in common: there is nothing to complete."""
-    monkeypatch.setattr("thalweg.engine.completion._PAUSE", 1)
+    monkeypatch.setattr("thalweg.engine.states.completion._PAUSE", 1)
     query = rstu(width=10_000)
     feeder = Feeder(query, JoinEngine(query, pipeline(OLD)))
     keys = range(3000)
@@ -226,7 +226,7 @@ def test_a_state_is_complete_when_one_window_has_turned() -> None:
 
 def test_states_become_complete_in_windows_that_do_not_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     """However few keys there are, and however many of them were absent at an earlier look (JISC 4.3)."""
-    monkeypatch.setattr("thalweg.engine.completion._PAUSE", 1)
+    monkeypatch.setattr("thalweg.engine.states.completion._PAUSE", 1)
     for keys in (10, 400):
         query = rstu(width=10**9)
         feeder = Feeder(query, JoinEngine(query, pipeline(OLD)))

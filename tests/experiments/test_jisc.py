@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from thalweg.engine.join import JoinEngine
+from thalweg.engine.join.engine import JoinEngine
 from thalweg.errors import ThalwegError
 from thalweg.experiments import EXPERIMENTS, jisc
 from thalweg.experiments.experiment import Document

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from thalweg.engine.join import JoinEngine
+from thalweg.engine.join.engine import JoinEngine
 from thalweg.errors import ThalwegError
 from thalweg.experiments import EXPERIMENTS, jit
 from thalweg.experiments.experiment import Document, Row

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from thalweg.engine.readers import Routing
+from thalweg.engine.outputs.readers import Routing
 from thalweg.errors import ThalwegError
 from thalweg.experiments import EXPERIMENTS, slices
 from thalweg.experiments.experiment import Document, Row

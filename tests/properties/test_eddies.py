@@ -14,16 +14,16 @@ from tests.cases import Case
 from tests.properties.settings import randomized
 from tests.properties.strategies import cases
 from tests.properties.test_feeding import AGGREGATES, JOINS, check
-from thalweg.engine.eddy import Policy
+from thalweg.engine.machine.eddy import Policy
 
 
 def check_eddy(case: Case, policy: Policy, seed: int) -> None:
     rng = random.Random(seed)
     with pytest.MonkeyPatch.context() as patch:
         if rng.random() < 0.5:  # change the routes all the time
-            patch.setattr("thalweg.engine.eddy._PATIENCE", rng.choice([1, 7]))
-            patch.setattr("thalweg.engine.eddy._ENOUGH", 1)
-            patch.setattr("thalweg.engine.eddy._ADVENTURE", rng.choice([1, 2, 8]))
+            patch.setattr("thalweg.engine.machine.eddy._PATIENCE", rng.choice([1, 7]))
+            patch.setattr("thalweg.engine.machine.eddy._ENOUGH", 1)
+            patch.setattr("thalweg.engine.machine.eddy._ADVENTURE", rng.choice([1, 2, 8]))
         check(replace(case, migration=policy, memory_limit=None), rng)
 
 

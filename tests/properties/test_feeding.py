@@ -27,10 +27,10 @@ from thalweg.cql import Source, bind
 from thalweg.cql.group import Group
 from thalweg.cql.query import Query
 from thalweg.driver.planning import plan_for
-from thalweg.engine.batch import Batch
 from thalweg.engine.bucket import AnyBucket, open_bucket
-from thalweg.engine.image import mark_dirty, read_image, write_image
-from thalweg.engine.readers import Emitted
+from thalweg.engine.image.image import mark_dirty, read_image, write_image
+from thalweg.engine.outputs.readers import Emitted
+from thalweg.engine.rows.batch import Batch
 from thalweg.engine.time_bounds import NEVER
 from thalweg.plan import Statistics
 from thalweg.plan.difference import AnyPlan

@@ -30,9 +30,9 @@ from tests.properties.test_feeding import a_batch, some_plan
 from thalweg.cql import Source, bind
 from thalweg.cql.group import Group, grouped
 from thalweg.engine.bucket import open_bucket
-from thalweg.engine.image import mark_dirty, read_image, write_image
+from thalweg.engine.image.image import mark_dirty, read_image, write_image
 from thalweg.engine.join_bucket import JoinBucket
-from thalweg.engine.readers import Emitted
+from thalweg.engine.outputs.readers import Emitted
 from thalweg.engine.time_bounds import FOREVER, NEVER
 from thalweg.policies import Policies
 from thalweg.replayer.arrivals import Arrivals, arrivals

@@ -19,7 +19,7 @@ from tests.oracle import expected
 from tests.properties.conformity import check
 from thalweg.cql.query import Query
 from thalweg.engine import join_bucket
-from thalweg.engine.join import JoinEngine
+from thalweg.engine.join.engine import JoinEngine
 from thalweg.plan.program import Rank
 from thalweg.plan.slices import Slicing
 from thalweg.plan.tree import Plan

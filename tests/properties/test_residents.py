@@ -57,7 +57,7 @@ def _small_chunks() -> Iterator[None]:
         patch.setattr("thalweg.spark.chunks.window_log._SMALL", 3)
         patch.setattr("thalweg.spark.chunks.window_log._MERGED", 2)
         patch.setattr("thalweg.spark.chunks.window_log._LARGE", 1)
-        patch.setattr("thalweg.engine.payload._SMALL_CHUNK", 3)
+        patch.setattr("thalweg.engine.rows.payload._SMALL_CHUNK", 3)
         patch.setattr("thalweg.engine.join_bucket._STRETCH", 2)
         decide_often(patch, period=1, promise=100.0, kept=1.0)
         yield

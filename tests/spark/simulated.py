@@ -21,9 +21,9 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.cql.query import Query, StreamRef
-from thalweg.engine.expressions import Expressions, physical_names
-from thalweg.engine.interner import comparable
 from thalweg.engine.observations import Work
+from thalweg.engine.rows.expressions import Expressions, physical_names
+from thalweg.engine.rows.interner import comparable
 from thalweg.engine.time_bounds import NEVER
 from thalweg.plan.partitioning import Coordinate, Partitioning
 from thalweg.policies import DEFAULT_POLICIES, Policies

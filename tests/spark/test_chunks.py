@@ -45,7 +45,7 @@ def pairs(answer: list[pa.Table]) -> list[tuple[int, int]]:
 @pytest.fixture
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("thalweg.spark.chunks.window_log._SMALL", 50)
-    monkeypatch.setattr("thalweg.engine.payload._SMALL_CHUNK", 50)
+    monkeypatch.setattr("thalweg.engine.rows.payload._SMALL_CHUNK", 50)
 
 
 @pytest.mark.parametrize("troubled", [0.0, 0.3])
@@ -123,7 +123,7 @@ def test_an_engine_built_anew_writes_what_one_that_lived_on_writes(
 ) -> None:
     """Batches reach over more time than windows, so that some of their rows have left before they are logged."""
     monkeypatch.setattr("thalweg.spark.chunks.window_log._SMALL", 150)
-    monkeypatch.setattr("thalweg.engine.payload._SMALL_CHUNK", 4)
+    monkeypatch.setattr("thalweg.engine.rows.payload._SMALL_CHUNK", 4)
     lived, lost = start(cql, tmp_path / "lived", 0.0), start(cql, tmp_path / "lost", 0.0)
     rng = random.Random(7)
     time = 0

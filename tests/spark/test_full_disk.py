@@ -15,7 +15,7 @@ import pytest
 from tests.spark.simulated import DictLog, simulated_spec
 from tests.spark.test_phases import SCHEMA, batch
 from thalweg.cql import Source, bind
-from thalweg.engine.snapshot import Restoration
+from thalweg.engine.image.snapshot import Restoration
 from thalweg.plan.partitioning import choose_partitioning
 from thalweg.policies import Policies
 from thalweg.spark import image_directory as images
@@ -28,7 +28,7 @@ BATCHES = 30
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("thalweg.engine.workspace.FIRST_CAPACITY", 16)
+    monkeypatch.setattr("thalweg.engine.machine.workspace.FIRST_CAPACITY", 16)
     monkeypatch.setattr(images, "_told", set())
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.spark.simulated import DictLog, simulated_spec
 from thalweg.cql import Source, bind
-from thalweg.engine.savings import Savings
+from thalweg.engine.feedback.savings import Savings
 from thalweg.options import Production
 from thalweg.plan.partitioning import choose_partitioning
 from thalweg.policies import Policies

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from thalweg.cql.query import Query
-from thalweg.engine.layout import layouts
 from thalweg.engine.observations import Glimpse, Work
-from thalweg.engine.sampling import sample_windows
+from thalweg.engine.rows.layout import layouts
 from thalweg.engine.time_bounds import FOREVER, NEVER
+from thalweg.engine.windows.sampling import sample_windows
 from thalweg.plan import sampling
 from thalweg.plan.sampling import MICROSECONDS, Contents
 from thalweg.plan.statistics import Statistics

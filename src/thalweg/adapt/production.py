@@ -31,9 +31,9 @@ from thalweg.adapt.ledger import Ledger
 from thalweg.adapt.monitor import NO_WORK
 from thalweg.adapt.prices import Prices, asking_price, watching_price
 from thalweg.adapt.promise import SAMPLE, Promise
-from thalweg.engine.gates import Gated, Gates
+from thalweg.engine.feedback.gates import Gated, Gates
 from thalweg.engine.kernels.compiled import Int64s
-from thalweg.engine.migration import Joiner
+from thalweg.engine.migration.joiner import Joiner
 from thalweg.engine.observations import Counts
 from thalweg.plan.demand import Demands, find_demands, siblings
 from thalweg.plan.join_graph import JoinGraph

@@ -13,8 +13,8 @@ import numpy as np
 
 from thalweg.adapt.prices import asking_price
 from thalweg.engine.kernels.compiled import Int64s
-from thalweg.engine.layout import StreamLayout
 from thalweg.engine.observations import Glimpse
+from thalweg.engine.rows.layout import StreamLayout
 from thalweg.plan.cost import DEFAULT_COSTS, Costs
 from thalweg.plan.demand import Demands
 from thalweg.plan.program import Demand, Program, Programs

@@ -11,11 +11,16 @@ Invariant
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from thalweg.cql.query import Query
-from thalweg.engine.accounts import Accounts, Spent
 from thalweg.engine.bucket import Bucket
+from thalweg.engine.kernels.compiled import Float64s, Int64s
+from thalweg.engine.machine.accounts import Accounts, Spent
 from thalweg.engine.time_bounds import NEVER
 from thalweg.options import AllocationPolicy, Budget
 from thalweg.plan.allocation import AllocationModel, Division, HalfWayJoin, divide, model_of_programs
@@ -66,13 +71,16 @@ class Spender:
         """A plan begins: what is known of its probes is what the statistics say."""
         self._model = None
         if len(self._query.streams) > 1:
-            self._model = model_of_programs(accounts.programs, self._graph, statistics, names=self._query.aliases)
+            model = model_of_programs(accounts.programs, self._graph, statistics, names=self._query.aliases)
+            self._model = _in_parts(model, accounts)
         self._seen, self._time, self._position = accounts.spent, join.glimpse(0).time, join.counts[0]
+        self._shed = _Thinning(self._seen)
         self._divide(accounts)
 
-    def change(self, budget: Budget, accounts: Accounts) -> None:
+    def change(self, budget: Budget, join: Bucket, accounts: Accounts) -> None:
         """There is another budget from the next tuple on."""
         self.budget = budget
+        self._measure(join, accounts)
         self._divide(accounts)
 
     def look(self, join: Bucket, accounts: Accounts) -> None:
@@ -80,37 +88,95 @@ class Spender:
         position = join.counts[0]
         if self._model is None or position == self._position or (position - self._first) % PERIOD:
             return
-        spent, time = accounts.spent, join.glimpse(0).time
-        self._model = _measured(self._model, self._seen, spent, self._seconds(time))
-        self._seen, self._time, self._position = spent, time, position
+        self._measure(join, accounts)
         self._divide(accounts)
 
-    def _seconds(self, time: int) -> float:
-        return 0.0 if self._time == NEVER else (time - self._time) / _SECOND
+    def _measure(self, join: Bucket, accounts: Accounts) -> None:
+        """Know what was counted since this was last asked."""
+        if self._model is None:
+            return
+        spent, time = accounts.spent, join.glimpse(0).time
+        held = self._shed.held(spent, time, [stream.lifetime for stream in self._model.streams])
+        seconds = 0.0 if self._time == NEVER else (time - self._time) / _SECOND
+        self._model = _measured(self._model, self._seen, spent, seconds, held, by_part=bool(self.division.ways))
+        self._seen, self._time, self._position = spent, time, join.counts[0]
 
     def _divide(self, accounts: Accounts) -> None:
         if self._model is None:
             self.division = NOTHING_TO_DIVIDE
         else:
             self.division = divide(self._model, self.budget, self._policy, self._unpaid)
-        accounts.set_feeds(self.division.feeds)
+        accounts.follow(self.division)
 
 
-def _measured(model: AllocationModel, before: Spent, now: Spent, seconds: float) -> AllocationModel:
-    """The model by what was counted in so many seconds; what was known before counts a little."""
-    allowed, found = now.allowed - before.allowed, now.found - before.found
+class _Thinning:
+    """Which share of what windows would hold they do hold, where tuples are shed at the input."""
+
+    def __init__(self, spent: Spent) -> None:
+        self._before = [(NEVER, spent)]
+
+    def held(self, spent: Spent, time: int, lifetimes: Sequence[float]) -> list[float]:
+        """Per stream, by the tuples of the last ``lifetimes`` seconds."""
+        if not spent.shed.any():
+            return [1.0] * len(lifetimes)
+        self._before.append((time, spent))
+        shares = []
+        for stream, seconds in enumerate(lifetimes):
+            begun = max((known for known in self._before if known[0] <= time - seconds * _SECOND), default=None)
+            _, before = begun or self._before[0]
+            let_in = int(spent.fed[stream] - before.fed[stream])
+            shares.append((let_in + 1) / (let_in + int(spent.shed[stream] - before.shed[stream]) + 1))
+        longest = time - max(lifetimes) * _SECOND
+        while len(self._before) > 1 and self._before[1][0] <= longest:
+            del self._before[0]
+        return shares
+
+
+def _in_parts(model: AllocationModel, accounts: Accounts) -> AllocationModel:
+    """The model of a join some of whose windows have no parts."""
+    whole = [replace(each, profile=(1.0,)) if accounts.is_whole(each.target) else each for each in model.half_ways]
+    return replace(model, half_ways=tuple(whole))
+
+
+def _measured(
+    model: AllocationModel, before: Spent, now: Spent, seconds: float, held: Sequence[float], *, by_part: bool
+) -> AllocationModel:
+    """The model by what was counted in so many seconds; what was known before counts a little.
+
+    ``held``: the share of each stream's tuples that its window has. ``by_part``: tuples looked at parts of windows.
+    """
+    parts = now.parts - before.parts
+    allowed: Int64s | Float64s = now.allowed - before.allowed
+    found: Int64s | Float64s = now.found - before.found
+    if by_part:
+        allowed, found = now.looked - before.looked, np.add.reduce(parts, axis=2)
+    come = now.fed - before.fed + now.shed - before.shed
     streams = list(model.streams)
     if seconds > 0:
-        for head, (load, fed) in enumerate(zip(model.streams, (now.fed - before.fed).tolist(), strict=True)):
-            rate = (load.rate + fed / seconds) / 2
+        for head, (load, arrived) in enumerate(zip(model.streams, come.tolist(), strict=True)):
+            rate = (load.rate + arrived / seconds) / 2
             streams[head] = replace(load, rate=rate, window=load.lifetime * rate)
-    half_ways = [
-        _grown(each, sum(int(found[user]) for user in users), sum(int(allowed[user]) for user in users))
-        for each, users in zip(model.half_ways, model.users(), strict=True)
-    ]
+    half_ways = []
+    for half_way, users in zip(model.half_ways, model.users(), strict=True):
+        thin = math.prod(held[stream] for stream in half_way.target)
+        counted = sum(float(found[user]) for user in users), sum(float(allowed[user]) for user in users)
+        grown = _grown(half_way, *counted, thin)
+        if by_part and len(half_way.profile) != 1:
+            grown = replace(grown, profile=_profile(half_way.profile, sum(parts[user] for user in users)))
+        half_ways.append(grown)
     return replace(model, streams=tuple(streams), half_ways=tuple(half_ways))
 
 
-def _grown(half_way: HalfWayJoin, found: int, probes: int) -> HalfWayJoin:
-    productivity = (found + TRUSTED * half_way.productivity) / (probes + TRUSTED)
+def _grown(half_way: HalfWayJoin, found: float, probes: float, thin: float) -> HalfWayJoin:
+    productivity = (found / thin + TRUSTED * half_way.productivity) / (probes + TRUSTED)
     return replace(half_way, selectivity=productivity / half_way.partner)
+
+
+def _profile(known: tuple[float, ...], parts: Float64s) -> tuple[float, ...]:
+    """Where matches lie: half by what was known before, half by what was counted."""
+    total = float(parts.sum())
+    if not total:
+        return known
+    old = np.array(known or (1.0,) * len(parts))
+    mixed: list[float] = (old / old.sum() + parts / total).tolist()
+    return tuple(mixed)

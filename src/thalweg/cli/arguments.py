@@ -162,6 +162,8 @@ class AllocationChoice(StrEnum):
     GLOBAL_HJPR = "global_hjpr"
     EBEST_HJ = "ebest_hj"
     SBEST_HJ = "sbest_hj"
+    RANDOM_SHEDDING = "random_shedding"
+    HARVEST = "harvest"
 
 
 AllocationOption = Annotated[

@@ -36,7 +36,7 @@ class BatchReport:
 
     ``tuples`` is what the base windows hold after it, ``entries`` what the kept states hold; ``histories`` are the
     plans of every bucket (``App.plan_history``); ``savings`` is what feedback
-    saved (:class:`thalweg.engine.feedback.Savings`), if joins give some; ``ended``: the input has, by a command.
+    saved (:class:`thalweg.engine.feedback.memory.Savings`), if joins give some; ``ended``: the input has, by a command.
     ``queries`` are the results of each of the queries that share the run.
     """
 

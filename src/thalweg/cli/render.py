@@ -109,8 +109,11 @@ def _budget_table(budget: BudgetUse) -> Table:
 
 def budget_line(budget: BudgetUse) -> str:
     """How much of the answer a budget has left."""
-    if not any(use.refused for use in budget.steps):
+    if budget.is_complete:
         return "The budget has refused nothing: the answer is complete."
+    if any(budget.shed.values()):
+        lost = ", ".join(f"{rows:,} of {alias}" for alias, rows in budget.shed.items() if rows)
+        return f"Tuples were dropped at the input ({lost}). What they would have found cannot be said."
     if budget.share is None or budget.error is None:
         return "How much of the answer is missing cannot be said: some probes had no chance to be allowed."
     return (
@@ -120,7 +123,7 @@ def budget_line(budget: BudgetUse) -> str:
 
 
 def savings_table(savings: Mapping[str, int]) -> Table:
-    """What feedback did, by the names that :class:`thalweg.engine.feedback.Savings` has for it."""
+    """What feedback did, by the names that :class:`thalweg.engine.feedback.memory.Savings` has for it."""
     table = grid("feedback", "", right={""})
     for name, words in _SAVINGS.items():
         table.add_row(words, f"{savings[name]:,}")

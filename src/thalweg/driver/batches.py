@@ -11,8 +11,8 @@ from thalweg.adapt.decision import Decision
 from thalweg.cql.query import Query
 from thalweg.driver.bucket_driver import BucketDriver
 from thalweg.driver.phases import Phases
-from thalweg.engine.batch import Batch
-from thalweg.engine.readers import Emitted
+from thalweg.engine.outputs.readers import Emitted
+from thalweg.engine.rows.batch import Batch
 from thalweg.engine.time_bounds import FOREVER, NEVER
 
 

@@ -27,12 +27,12 @@ from thalweg.adapt.production import ProductionDecider
 from thalweg.adapt.spending import Spender
 from thalweg.cql.group import Group
 from thalweg.driver.planning import check_budget, plan_for
-from thalweg.engine.accounts import Spent
 from thalweg.engine.bucket import AnyBucket, Bucket, open_bucket
+from thalweg.engine.feedback.savings import Savings
 from thalweg.engine.join_bucket import JoinBucket, LineageShares
-from thalweg.engine.payload import Rows
-from thalweg.engine.readers import Emitted
-from thalweg.engine.savings import Savings
+from thalweg.engine.machine.accounts import Spent
+from thalweg.engine.outputs.readers import Emitted
+from thalweg.engine.rows.payload import Rows
 from thalweg.engine.time_bounds import NEVER
 from thalweg.errors import OptionError, ThalwegError
 from thalweg.options import Budget, States
@@ -147,13 +147,14 @@ class BucketDriver:
 
     def set_budget(self, value: int | str | None) -> None:
         """Run with another budget from the next tuple on, as of ``Options(budget=...)``; None: nothing is refused."""
-        budget, accounts = Budget.of(value), None if self.join is None else self.join.accounts
-        if self.spender is None or accounts is None:
+        budget, join = Budget.of(value), self.join
+        accounts = None if join is None else join.accounts
+        if self.spender is None or join is None or accounts is None:
             raise OptionError(
                 f"query '{self._query.name}' was begun without a budget, and cannot be given one. "
                 "Begin it with option budget='100%', which refuses nothing."
             )
-        self.spender.change(budget, accounts)
+        self.spender.change(budget, join, accounts)
 
     def _begin_spending(self, statistics: Statistics, *, anew: bool) -> None:
         """Divide the budget over the probes of another plan; ``anew``: of another engine."""

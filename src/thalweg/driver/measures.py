@@ -6,8 +6,8 @@ from dataclasses import asdict
 from typing import Any
 
 from thalweg.driver.bucket_driver import BucketDriver
+from thalweg.engine.feedback.savings import Savings
 from thalweg.engine.observations import Work
-from thalweg.engine.savings import Savings
 from thalweg.plan.difference import format_any
 
 

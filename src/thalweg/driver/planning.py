@@ -10,9 +10,9 @@ import pyarrow as pa
 from thalweg.cql import parse_interval
 from thalweg.cql.group import Group
 from thalweg.cql.query import Query
-from thalweg.engine.batch import Batch
 from thalweg.engine.kernels.compiled import Int64s
-from thalweg.engine.sampling import SAMPLE_ROWS, sample
+from thalweg.engine.rows.batch import Batch
+from thalweg.engine.windows.sampling import SAMPLE_ROWS, sample
 from thalweg.errors import OptionError, ThalwegError
 from thalweg.options import States
 from thalweg.plan.difference import AnyPlan, as_written, parse_difference

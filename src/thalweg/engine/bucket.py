@@ -10,17 +10,17 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Protocol
 
 from thalweg.cql.group import Group
-from thalweg.engine.accounts import Accounts
-from thalweg.engine.batch import Batch
 from thalweg.engine.difference_bucket import DifferenceBucket
-from thalweg.engine.gates import Gated
-from thalweg.engine.image import ImageTag
+from thalweg.engine.feedback.gates import Gated
+from thalweg.engine.feedback.savings import Savings
+from thalweg.engine.image.image import ImageTag
 from thalweg.engine.join_bucket import JoinBucket, LineageShares
 from thalweg.engine.kernels.compiled import Int64s
+from thalweg.engine.machine.accounts import Accounts
 from thalweg.engine.observations import Counts, Glimpse, StoreSize, Work
-from thalweg.engine.payload import Rows
-from thalweg.engine.readers import Emitted
-from thalweg.engine.savings import Savings
+from thalweg.engine.outputs.readers import Emitted
+from thalweg.engine.rows.batch import Batch
+from thalweg.engine.rows.payload import Rows
 from thalweg.errors import PlanError
 from thalweg.plan.difference import AnyPlan, DifferencePlan
 from thalweg.plan.program import Rank

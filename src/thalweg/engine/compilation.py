@@ -18,8 +18,7 @@ import pyarrow as pa
 from numba.core.dispatcher import Dispatcher
 
 from thalweg.cql.query import AttributeClass, Output, Query, RangeWindow, RowsWindow, StreamRef, Window
-from thalweg.engine.eddy import EddyEngine
-from thalweg.engine.join import JoinEngine
+from thalweg.engine.join.engine import JoinEngine
 from thalweg.engine.kernels import (
     accounts,
     arrival,
@@ -40,7 +39,8 @@ from thalweg.engine.kernels import (
 )
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.kernels.tables import ROW
-from thalweg.engine.layout import StreamLayout
+from thalweg.engine.migration.joiner import open_eddy
+from thalweg.engine.rows.layout import StreamLayout
 from thalweg.plan.tree import Plan, TreePlan, parse_plan
 
 _MODULES = (
@@ -117,7 +117,7 @@ def _rehearse(*, eddies: bool, feedback: bool, budget: bool) -> None:
     for each in (query, replace(query, streams=tuple(replace(ref, window=RangeWindow(1)) for ref in refs))):
         _run_through(each, JoinEngine)
         if eddies:
-            _run_through(each, lambda query, plan: EddyEngine(query, plan, policy="stairs_jisc"))
+            _run_through(each, lambda query, plan: open_eddy(query, plan, policy="stairs_jisc"))
         if feedback:
             _run_through(each, lambda query, plan: JoinEngine(query, plan, production="jit"))
         if budget:
@@ -125,7 +125,7 @@ def _rehearse(*, eddies: bool, feedback: bool, budget: bool) -> None:
         if budget and feedback:
             _run_through(each, lambda query, plan: JoinEngine(query, plan, production="jit", budgeted=True))
         if feedback and eddies:
-            _run_through(each, lambda query, plan: EddyEngine(query, plan, policy="cacq", production="jit"))
+            _run_through(each, lambda query, plan: open_eddy(query, plan, policy="cacq", production="jit"))
 
 
 def _run_through(query: Query, open_engine: Callable[[Query, Plan], JoinEngine]) -> None:

@@ -21,9 +21,9 @@ from typing import ClassVar
 import numpy as np
 
 from thalweg.cql.query import Output, RangeWindow, Window
-from thalweg.engine.arrays import Int64s, grown
 from thalweg.engine.kernels import difference as kernels
 from thalweg.engine.kernels.difference import NOTHING, POOL, STREAM_QUEUES, UNBLOCKABLE, Arrivals
+from thalweg.engine.storage.arrays import Int64s, grown
 from thalweg.errors import ThalwegError
 
 END_OF_INPUT = kernels.FOREVER

@@ -14,17 +14,17 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from thalweg.cql.query import Query, RowsWindow
-from thalweg.engine.batch import Batch, Waiting
 from thalweg.engine.difference import END_OF_INPUT, SetDifference
-from thalweg.engine.expressions import Expressions, Scalar, of_selected, physical_names
-from thalweg.engine.image import ImageTag
-from thalweg.engine.interner import Interner
+from thalweg.engine.image.image import ImageTag
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.kernels.difference import Arrivals
 from thalweg.engine.observations import StoreSize, Work
-from thalweg.engine.payload import Payload, Rows
-from thalweg.engine.readers import Emitted
-from thalweg.engine.results import Outputs, engine_columns, payload_columns
+from thalweg.engine.outputs.readers import Emitted
+from thalweg.engine.outputs.results import Outputs, engine_columns, payload_columns
+from thalweg.engine.rows.batch import Batch, Waiting
+from thalweg.engine.rows.expressions import Expressions, Scalar, of_selected, physical_names
+from thalweg.engine.rows.interner import Interner
+from thalweg.engine.rows.payload import Payload, Rows
 from thalweg.errors import PlanError
 from thalweg.plan.difference import AnyPlan, DifferencePlan, as_written
 

@@ -2,8 +2,8 @@
 
 A tuple travels: encoding -> (order) -> join -> verdict -> readers. What the readers have in common is done once: up to
 the verdict, which decides the keys that kernels know by a hash alone. Then each result goes to the readers that it
-belongs to (:mod:`thalweg.engine.readers`). Each of them has an output of its own: results as they enter, results as
-they leave, or aggregates over those in the window.
+belongs to (:mod:`thalweg.engine.outputs.readers`). Each of them has an output of its own: results as they enter,
+results as they leave, or aggregates over those in the window.
 
 Joins of RANGE windows take tuples as they come and answer at once; ROWS windows need them
 in total order, so there they wait until the watermark has passed them.
@@ -25,22 +25,22 @@ import pyarrow as pa
 
 from thalweg.cql.group import Group
 from thalweg.cql.query import Query, RowsWindow
-from thalweg.engine.accounts import Accounts
-from thalweg.engine.asked_again import AskedAgain
-from thalweg.engine.batch import Batch, Waiting, in_time_order
-from thalweg.engine.encoding import encoders
-from thalweg.engine.expressions import Expressions, physical_names
-from thalweg.engine.gates import Gated
-from thalweg.engine.image import ImageTag
-from thalweg.engine.join import JoinEngine
+from thalweg.engine.feedback.gates import Gated
+from thalweg.engine.feedback.savings import Savings
+from thalweg.engine.image.image import ImageTag
+from thalweg.engine.join.engine import JoinEngine
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.kernels.tables import ROW, T
-from thalweg.engine.migration import Joiner, open_joiner
+from thalweg.engine.machine.accounts import Accounts
+from thalweg.engine.migration.joiner import Joiner, open_joiner
 from thalweg.engine.observations import Counts, Glimpse, StoreSize, Work
-from thalweg.engine.payload import Payload, Rows
-from thalweg.engine.readers import Emitted, Part, ReaderEnd, Routing
-from thalweg.engine.results import Verdict, engine_columns, needs_times, payload_columns, true_keys
-from thalweg.engine.savings import Savings
+from thalweg.engine.outputs.asked_again import AskedAgain
+from thalweg.engine.outputs.readers import Emitted, Part, ReaderEnd, Routing
+from thalweg.engine.outputs.results import Verdict, engine_columns, needs_times, payload_columns, true_keys
+from thalweg.engine.rows.batch import Batch, Waiting, in_time_order
+from thalweg.engine.rows.encoding import encoders
+from thalweg.engine.rows.expressions import Expressions, physical_names
+from thalweg.engine.rows.payload import Payload, Rows
 from thalweg.engine.time_bounds import FOREVER
 from thalweg.errors import PlanError, QueryError
 from thalweg.plan.difference import AnyPlan, DifferencePlan

@@ -66,7 +66,7 @@ class Work(NamedTuple):
         purged: entries that were over and were swept out of states, but for those that feedback sweeps on its way.
         checked: results in which duplicates were looked for, by plans running side by side.
         duplicates: found among those.
-        suspensions, resumptions, withheld, unprobed: see :class:`thalweg.engine.feedback.Savings`.
+        suspensions, resumptions, withheld, unprobed: see :class:`thalweg.engine.feedback.memory.Savings`.
 
     """
 

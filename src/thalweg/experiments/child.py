@@ -87,9 +87,9 @@ def _feed(arguments: Mapping[str, Any]) -> Answer:
 
     from thalweg import cql
     from thalweg.cql.group import Group
-    from thalweg.engine.batch import Batch
     from thalweg.engine.bucket import open_bucket
     from thalweg.engine.compilation import ready_kernels
+    from thalweg.engine.rows.batch import Batch
     from thalweg.experiments import answers, machine
     from thalweg.experiments.workloads import SCHEMA, Workload
     from thalweg.plan.join_graph import JoinGraph

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.cql.query import Query
-from thalweg.engine.encoding import Booleans, microseconds
 from thalweg.engine.kernels.compiled import Int64s
-from thalweg.engine.sampling import SAMPLE_ROWS, sample
+from thalweg.engine.rows.encoding import Booleans, microseconds
 from thalweg.engine.time_bounds import FOREVER, NEVER
+from thalweg.engine.windows.sampling import SAMPLE_ROWS, sample
 from thalweg.plan.statistics import Statistics
 
 

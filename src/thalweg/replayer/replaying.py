@@ -18,14 +18,14 @@ from thalweg.cql.group import Group
 from thalweg.cql.query import StreamRef
 from thalweg.driver.bucket_driver import BucketDriver
 from thalweg.driver.planning import check_budget, interval_option, plan_for
-from thalweg.engine.accounts import Spent
-from thalweg.engine.batch import Batch
 from thalweg.engine.compilation import ready_kernels
+from thalweg.engine.feedback.savings import Savings
 from thalweg.engine.join_bucket import JoinBucket
+from thalweg.engine.machine.accounts import Spent
 from thalweg.engine.observations import Work
-from thalweg.engine.payload import TablePayload
-from thalweg.engine.readers import Emitted
-from thalweg.engine.savings import Savings
+from thalweg.engine.outputs.readers import Emitted
+from thalweg.engine.rows.batch import Batch
+from thalweg.engine.rows.payload import TablePayload
 from thalweg.engine.time_bounds import FOREVER
 from thalweg.errors import OptionError, PlanError, QueryError
 from thalweg.event_times import warn_of_zones
@@ -293,14 +293,16 @@ class Replay:
         spender, spent = None if self._latest is None else self._latest.spender, self._spent
         if spender is None:
             return None
-        wanted, allowed, refused = (each.tolist() for each in (spent.wanted, spent.allowed, spent.refused))
+        counted = (spent.wanted, spent.allowed, spent.refused, spent.paid)
+        wanted, allowed, refused, paid = (each.tolist() for each in counted)
         steps = tuple(
-            StepUse(alias, step + 1, wanted[s][step], allowed[s][step], refused[s][step])
+            StepUse(alias, step + 1, wanted[s][step], allowed[s][step], refused[s][step], paid[s][step])
             for s, alias in enumerate(self.query.aliases)
             for step in range(len(wanted[s]))
         )
         needed, granted = spender.division.needed, spender.division.granted
-        return BudgetUse(self.options.allocation, needed, granted, steps, spent.share, spent.error)
+        shed = dict(zip(self.query.aliases, spent.shed.tolist(), strict=True))
+        return BudgetUse(self.options.allocation, needed, granted, steps, spent.share, spent.error, shed)
 
     def _steps(self) -> Iterator[int]:
         events: list[tuple[int, Callable[[], None]]] = [

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from thalweg.adapt.decision import Decision
-from thalweg.engine.savings import Savings
+from thalweg.engine.feedback.savings import Savings
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +31,17 @@ class PlanUse:
 
 @dataclass(frozen=True, slots=True)
 class StepUse:
-    """The probes of one step of a stream's tuples; the first step is 1."""
+    """The probes of one step of a stream's tuples; the first step is 1.
+
+    ``paid``: what the allowed ones cost. A probe that looks at a part of a window counts as that part.
+    """
 
     stream: str
     step: int
     wanted: int
     allowed: int
     refused: int
+    paid: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,7 @@ class BudgetUse:
         share: the estimated share of the full join's results that was found. None: it cannot be said, since probes were
             refused that had no chance to be allowed.
         error: the standard error of the share.
+        shed: by stream, tuples that were dropped at the input (``allocation="random_shedding"``).
 
     """
 
@@ -61,6 +66,13 @@ class BudgetUse:
     steps: tuple[StepUse, ...]
     share: float | None
     error: float | None
+    shed: Mapping[str, int]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing was left out."""
+        is_paid = all(use.paid >= use.allowed and not use.refused for use in self.steps)
+        return is_paid and not any(self.shed.values())
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from thalweg.cql.locations import SourceText
 from thalweg.cql.rendering import render, shorten
 from thalweg.cql.scope import NamedStream
 from thalweg.cql.types import canonical
-from thalweg.engine.expressions import ColumnKey
+from thalweg.engine.rows.expressions import ColumnKey
 from thalweg.errors import BindError, UnsupportedError
 from thalweg.spark.sql import column, spark_type
 

@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from thalweg.cql.query import Query, RowsWindow
-from thalweg.engine.expressions import ColumnKey, plain_column
+from thalweg.engine.rows.expressions import ColumnKey, plain_column
 from thalweg.options import Options
 from thalweg.plan.partitioning import Coordinate, Partitioning
 from thalweg.spark import sql

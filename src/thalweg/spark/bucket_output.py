@@ -8,8 +8,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
-from thalweg.engine.expressions import ColumnKey
-from thalweg.engine.results import TIME
+from thalweg.engine.outputs.results import TIME
+from thalweg.engine.rows.expressions import ColumnKey
 from thalweg.spark import sql
 from thalweg.spark.division import Division
 from thalweg.spark.metrics import OBSERVED

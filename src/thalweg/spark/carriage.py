@@ -14,7 +14,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from thalweg.cql.query import Query, RowsWindow, StreamRef
-from thalweg.engine.expressions import columns_of
+from thalweg.engine.rows.expressions import columns_of
 
 
 @dataclass(frozen=True, slots=True)

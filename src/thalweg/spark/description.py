@@ -16,7 +16,7 @@ from sqlglot import exp
 from thalweg.cql import render
 from thalweg.cql.conjuncts import conjuncts
 from thalweg.cql.query import AttributeClass, Output, Query, RangeWindow, StreamRef, Theta, Window
-from thalweg.engine.expressions import columns_of, plain_column
+from thalweg.engine.rows.expressions import columns_of, plain_column
 from thalweg.plan.partitioning import Partitioning
 from thalweg.spark.carriage import Carried
 from thalweg.spark.division import can_be_computed

@@ -40,8 +40,8 @@ from thalweg.cql.query import (
     Window,
 )
 from thalweg.cql.typed import NotInProcessError, NoTypeError, Typed
-from thalweg.engine.expressions import ColumnKey, columns_of, physical_names, plain_column
-from thalweg.engine.results import TIME, engine_columns
+from thalweg.engine.outputs.results import TIME, engine_columns
+from thalweg.engine.rows.expressions import ColumnKey, columns_of, physical_names, plain_column
 from thalweg.errors import UnsupportedError
 from thalweg.spark.carriage import Carried, Kept, carriage, narrowed
 

@@ -21,8 +21,8 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from thalweg.cql.query import Query, RangeWindow, RowsWindow
-from thalweg.engine.expressions import Expressions, plain_column
 from thalweg.engine.kernels.compiled import Int64s
+from thalweg.engine.rows.expressions import Expressions, plain_column
 from thalweg.errors import InputError
 from thalweg.spark.chunks import Chunk, numbered, plain, times_of
 from thalweg.spark.compatibility import Comparison

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
-from thalweg.engine.savings import Savings
+from thalweg.engine.feedback.savings import Savings
 
 if TYPE_CHECKING:
     import pandas as pd

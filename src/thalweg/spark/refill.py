@@ -12,8 +12,8 @@ from thalweg.cql.group import Group
 from thalweg.cql.query import Query
 from thalweg.driver.batches import begin_with, take_again
 from thalweg.driver.bucket_driver import BucketDriver
-from thalweg.engine.batch import Batch
 from thalweg.engine.kernels.compiled import Int64s
+from thalweg.engine.rows.batch import Batch
 from thalweg.spark.bucket_spec import Spec
 from thalweg.spark.chunks import Chunk, Chunks, Log, plain, times_of
 from thalweg.spark.compatibility import Comparison

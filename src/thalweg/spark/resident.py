@@ -25,8 +25,8 @@ from thalweg.driver.measures import Measures
 from thalweg.driver.phases import Phases
 from thalweg.driver.planning import first_statistics
 from thalweg.engine.bucket import AnyBucket
-from thalweg.engine.image import live_in, mark_dirty, read_image, write_image
-from thalweg.engine.readers import Emitted
+from thalweg.engine.image.image import live_in, mark_dirty, read_image, write_image
+from thalweg.engine.outputs.readers import Emitted
 from thalweg.errors import ThalwegError
 from thalweg.spark.bucket_spec import Arriving, Outcome, Spec
 from thalweg.spark.chunks import Log

@@ -18,7 +18,7 @@ from thalweg import cql as language
 from thalweg.cql.group import Group, expressions_of, placed_in
 from thalweg.cql.query import JoinSpec, Output, Query, RangeWindow, Reader, RowsWindow, View
 from thalweg.cql.rendering import render
-from thalweg.engine.expressions import columns_of
+from thalweg.engine.rows.expressions import columns_of
 from thalweg.errors import QueryError
 from thalweg.plan.partitioning import Partitioning, keeps_groups
 

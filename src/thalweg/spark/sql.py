@@ -12,7 +12,7 @@ from pyspark.sql.types import DataType
 from sqlglot import exp
 
 from thalweg.cql.dialect import CQL
-from thalweg.engine.expressions import ColumnKey
+from thalweg.engine.rows.expressions import ColumnKey
 
 
 def column(expression: exp.Expr, names: Mapping[ColumnKey, str] | None = None) -> Column:

@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from thalweg import cql as language
-from thalweg.engine.expressions import ColumnKey
+from thalweg.engine.rows.expressions import ColumnKey
 from thalweg.spark.carriage import Kept
 
 

@@ -20,12 +20,18 @@ Design
     ``(1 - q) (X - X')^2 / 2 + V / q``, where X' is that of the probe before it from the same account. Differences of
     neighbours say what one probe for every unit of chance leaves open (Wolter, successive differences).
 
+    What happens to a tuple before its first probe is drawn likewise. It goes one of a few *ways*. A way says which
+    parts of each window the tuple looks at: all, or those by age that match most (GrubJoin). Its probes are charged as
+    the part of a probe that they are. A result counts for one over the share of the tuples whose way would have found
+    it. Where the ways of a stream do not cover all its tuples, the others are *shed*: they enter no window.
+
 Invariant
     An account that is fed nothing and has no credit allows nothing. An account without a limit allows everything.
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from thalweg.engine.kernels.compiled import Float64s, Int64s, inlined, jit
@@ -42,15 +48,25 @@ LEAST = ONE >> 10
 # is spread; tuples that fed it; probes allowed; refused; refused without a chance; of the last step, results. Then of
 # the unit of chance that is being spent: how much of it is, and at which point its probe is allowed (SPENT: it was).
 (P_FEED, P_CREDIT, P_CAP, P_SPREAD, P_FED, P_ALLOWED, P_REFUSED, P_HOPELESS, P_RESULTS, P_CARRY, P_POINT) = range(11)
-ACCOUNT_FIELDS = 11
+P_PAID = 11  # what was charged at least, in 1/PAID of a probe: a probe of a part counts as that part
+ACCOUNT_FIELDS = 12
 SPENT = -1
+PAID_BITS = 20
+PAID = 1 << PAID_BITS
 # Accounts.tally: the state of the random numbers, the probes that the present tuple has paid for and that are not
-# folded yet, its stream.
-A_SEED, A_OPEN, A_STREAM = range(3)
-TALLIES = 3
-# Accounts.sums: a row for the whole, and one for what is below each probe that is open. Their columns.
-Y, V = range(2)
+# folded yet, its stream, its way; how many ways there are (1: everybody looks everywhere); whether all tuples come in
+# total order.
+A_SEED, A_OPEN, A_STREAM, A_WAY, A_WAYS, A_IN_ORDER = range(6)
+TALLIES = 6
+# Accounts.sums: a row for the whole, and one for what is below each probe that is open. Their columns: the estimate,
+# its variance, and of results that the present tuple's way decides about, the standard deviation.
+Y, V, D = range(3)
 NOBODY = -1.0
+# Accounts.draws: where the points of a stream's tuples begin; how many tuples have come; how many of them were shed.
+D_POINT, D_COME, D_SHED = range(3)
+GOLDEN = 663608941
+"""The golden section of ONE: so far is each tuple's point from the one before, so that any few of them lie evenly."""
+ALL_WAYS = -1
 
 
 class Accounts(NamedTuple):
@@ -59,8 +75,19 @@ class Accounts(NamedTuple):
     table: Int64s  # [stream, step, field]
     latest: Float64s  # [stream, step] the estimate of the probe that was folded last; NOBODY: there was none
     chances: Float64s  # [open probe]
-    sums: Float64s  # [1 + open probe, (estimate, variance)]
+    sums: Float64s  # [1 + open probe, (estimate, variance, deviation)]
     tally: Int64s
+    draws: Int64s  # [stream, field]
+    ways: Int64s  # [stream, way] up to which point tuples go this way; beyond the last one they are shed
+    widths: Int64s  # [stream] the time that a part of its window takes; 0: the window is one part
+    parts: Int64s  # [stream, step, part] the ways that look at this part of what the step probes, as bits
+    looking: Int64s  # [stream, step] the ways that look at any part of it
+    costs: Int64s  # [stream, step, way] which share of what the step probes is looked at
+    oldest: Int64s  # [stream, step, way] the last part of it that is
+    bits: Int64s  # [1 + open probe] the ways that would have come so far; of the first, always ALL_WAYS
+    place: Int64s  # [open probe] the part that its latest match lies in
+    looked: Float64s  # [stream, step] probes, as if all tuples went all ways
+    found: Float64s  # [stream, step, part] their matches likewise
 
 
 @inlined
@@ -88,6 +115,10 @@ def _fold(accounts: Accounts, level: int) -> None:
             squared = estimate * estimate if before == NOBODY else (estimate - before) ** 2 / 2
             sums[step, V] += (1.0 - chance) * squared
             latest[stream, step] = estimate
+        sums[step, D] += sums[step + 1, D] / chance
+    if level == 0:
+        sums[0, V] += sums[0, D] ** 2
+        sums[0, D] = 0.0
 
 
 @jit
@@ -97,10 +128,67 @@ def fold_all(accounts: Accounts) -> None:
 
 
 @inlined
+def _way_of(accounts: Accounts, stream: int) -> int:
+    """The way of the next tuple of a stream; the number of ways: it is shed. To ask twice changes nothing."""
+    point = (accounts.draws[stream, D_POINT] + accounts.draws[stream, D_COME] * GOLDEN) & (ONE - 1)
+    way = 0
+    while way < accounts.tally[A_WAYS] and point >= accounts.ways[stream, way]:
+        way += 1
+    return way
+
+
+@inlined
+def admits(accounts: Accounts, stream: int) -> bool:
+    """Whether the next tuple of this stream enters its window."""
+    return _way_of(accounts, stream) < accounts.tally[A_WAYS]
+
+
+@inlined
+def shed(accounts: Accounts, stream: int) -> None:
+    """A tuple of this stream has come that was not admitted."""
+    accounts.draws[stream, D_COME] += 1
+    accounts.draws[stream, D_SHED] += 1
+
+
+@inlined
+def share_of(accounts: Accounts, stream: int, bits: int) -> float:
+    """The share of the tuples of a stream that go one of these ways."""
+    if bits == ALL_WAYS or accounts.tally[A_WAYS] == 1:
+        return 1.0
+    share, before = 0, 0
+    for way in range(accounts.tally[A_WAYS]):
+        if (bits >> way) & 1:
+            share += accounts.ways[stream, way] - before
+        before = accounts.ways[stream, way]
+    return share / ONE
+
+
+@inlined
+def part_at(accounts: Accounts, age: int, width: int) -> int:
+    """The part of a window in which tuples of this age lie."""
+    return min(max(age, 0) // width, accounts.parts.shape[2] - 1)
+
+
+@inlined
+def looks_at(accounts: Accounts, stream: int, step: int, part: int) -> bool:
+    """Whether the present tuple's way looks at this part of what its step probes."""
+    return bool((accounts.parts[stream, step, part] >> accounts.tally[A_WAY]) & 1)
+
+
+@inlined
+def is_beyond(accounts: Accounts, stream: int, step: int, part: int) -> bool:
+    """Whether the present tuple's way looks at nothing that is older, and all that follows is."""
+    tally = accounts.tally
+    return bool(tally[A_IN_ORDER] and part > accounts.oldest[stream, step, tally[A_WAY]])
+
+
+@inlined
 def feed(accounts: Accounts, stream: int) -> None:
     """A tuple of this stream has arrived."""
     _fold(accounts, 0)
     accounts.tally[A_STREAM] = stream
+    accounts.tally[A_WAY] = _way_of(accounts, stream)
+    accounts.draws[stream, D_COME] += 1
     table = accounts.table
     for step in range(table.shape[1]):
         table[stream, step, P_FED] += 1
@@ -133,10 +221,14 @@ def pay(accounts: Accounts, stream: int, step: int, depth: int) -> bool:
     table, tally = accounts.table, accounts.tally
     _fold(accounts, depth + 1)
     chance = ONE
+    cost = accounts.costs[stream, step, tally[A_WAY]]
+    if cost == 0:  # this way looks at nothing here
+        table[stream, step, P_REFUSED] += 1
+        return False
     if table[stream, step, P_FEED] != UNLIMITED:
         credit = table[stream, step, P_CREDIT]
         chance = min(ONE, credit // table[stream, step, P_SPREAD])
-        table[stream, step, P_CREDIT] = credit - chance
+        table[stream, step, P_CREDIT] = credit - (chance if cost == ONE else (chance * cost) >> CHANCE_BITS)
         if table[stream, step, P_FEED] > 0:
             chance = max(chance, LEAST)
     if chance < ONE and not (chance > 0 and _is_drawn(table, tally, stream, step, chance)):
@@ -144,17 +236,36 @@ def pay(accounts: Accounts, stream: int, step: int, depth: int) -> bool:
         table[stream, step, P_HOPELESS] += chance == 0
         return False
     table[stream, step, P_ALLOWED] += 1
+    table[stream, step, P_PAID] += cost >> (CHANCE_BITS - PAID_BITS)
+    if tally[A_WAYS] > 1:
+        looking = accounts.bits[depth + 1] & accounts.looking[stream, step]
+        accounts.looked[stream, step] += 1.0 / share_of(accounts, stream, looking)
     accounts.chances[depth + 1] = chance / ONE
     accounts.sums[depth + 2, Y] = 0.0
     accounts.sums[depth + 2, V] = 0.0
+    accounts.sums[depth + 2, D] = 0.0
     tally[A_OPEN] = depth + 2
     return True
 
 
 @inlined
+def count_match(accounts: Accounts, stream: int, depth: int) -> None:
+    """The probe at this depth has found a match."""
+    part = accounts.place[depth]
+    bits = accounts.bits[depth] & accounts.parts[stream, depth, part]
+    accounts.bits[depth + 1] = bits
+    accounts.found[stream, depth, part] += 1.0 / share_of(accounts, stream, bits)
+
+
+@inlined
 def count_result(accounts: Accounts, stream: int, depth: int) -> None:
     """A result was found behind the probe at this depth."""
-    accounts.sums[depth + 1, Y] += 1.0
+    if accounts.tally[A_WAYS] > 1 and depth >= 0:
+        share = share_of(accounts, stream, accounts.bits[depth + 1])
+        accounts.sums[depth + 1, Y] += 1.0 / share
+        accounts.sums[depth + 1, D] += math.sqrt(1.0 - share) / share
+    else:
+        accounts.sums[depth + 1, Y] += 1.0
     last = accounts.table.shape[1] - 1
     if last >= 0:
         accounts.table[stream, last, P_RESULTS] += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from thalweg.engine.kernels import accounts as budget
 from thalweg.engine.kernels import tables as k
 from thalweg.engine.kernels.compiled import Int64s, inlined
 from thalweg.engine.kernels.hashing import hash_fields
@@ -18,13 +19,21 @@ JOINS, JOINS_NOTHING, NO_ROOM, NO_TUPLE = range(4)
 
 @inlined
 def take(
-    mem: Int64s, tables: k.Tables, frames: k.Frames, inbox: k.Inbox, deaths: Int64s, horizon: int
+    mem: Int64s,
+    tables: k.Tables,
+    frames: k.Frames,
+    inbox: k.Inbox,
+    deaths: Int64s,
+    horizon: int,
+    accounts: budget.Accounts | None,
 ) -> tuple[int, int]:
     """Take the next tuple in total order: least time, then least stream; (what came of it, its stream).
 
     Afterwards it is the tuple of frame 0, with its codes, its mask, its time and its expiry. If its window is a chain
     of slices, the last of its offered words says by how many rows its slice is below its stream's first one. (NO_ROOM
     comes with that row.)
+
+    A tuple that ``accounts`` do not admit joins nothing. It counts in a ROWS window.
     """
     streams, paths, lists, programs = tables.streams, tables.paths, tables.lists, tables.programs
     registers, code = frames.registers, frames.code
@@ -46,8 +55,14 @@ def take(
         row += tuples[at + prefix]
     region, mask, stride = streams[row, k.S_REGION], streams[row, k.S_MASK], streams[row, k.S_STRIDE]
     selected = tuples[at + streams[stream, k.S_OFFERED_MASK]]
+    is_shed = False
+    if accounts is not None:
+        is_shed = selected != 0 and not budget.admits(accounts, stream)
+        selected = 0 if is_shed else selected
     if selected == 0 and rows == 0:
         place[stream, 0] = at + offered
+        if accounts is not None and is_shed:
+            budget.shed(accounts, stream)
         return JOINS_NOTHING, stream
     # 1. Purge.
     oldest, sequence = streams[row, k.S_OLDEST], streams[row, k.S_NEXT]
@@ -80,6 +95,8 @@ def take(
             deaths[died, 2] = now
             registers[k.R_DEATHS] = died + 1
     if selected == 0:
+        if accounts is not None and is_shed:
+            budget.shed(accounts, stream)
         return JOINS_NOTHING, stream
     first_path = streams[row, k.S_PATH]
     for path in range(first_path, first_path + streams[row, k.S_PATHS]):

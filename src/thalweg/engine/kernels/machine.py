@@ -116,7 +116,7 @@ def run(
             if feedback is not None and feedback.tally[fb.T_IS_FULL]:
                 stop = k.FEEDBACK_FULL
                 break
-            told, stream = arrival.take(mem, tables, frames, inbox, deaths, horizon)
+            told, stream = arrival.take(mem, tables, frames, inbox, deaths, horizon, accounts)
             if told == arrival.NO_TUPLE:
                 break
             watermark = registers[k.R_WATERMARK]
@@ -167,9 +167,11 @@ def run(
             has, knows = k.ALL, k.ALL
             if eddy is not None and frame == 0 and frames.program[0] < frames.bound.shape[1]:
                 has, knows = eddies.seen_by(eddy, frames.step[0, depth], depth)
-            if scan(mem, floats, tables, frames, frame, depth, has, knows):
+            if scan(mem, floats, tables, frames, frame, depth, has, knows, accounts):
                 if feedback is not None and frame == 0:
                     feedback.met[depth] = 1
+                if accounts is not None and frame == 0 and accounts.tally[budget.A_WAYS] > 1:
+                    budget.count_match(accounts, frames.program[0], depth)
                 step = frames.step[frame, depth] + 1
                 phase = steps[step, k.X_OP]
             elif feedback is not None and frame == 0 and fb.may_ask(feedback, frames.step[0, depth], depth):

@@ -10,6 +10,7 @@ are too old for every reader that the tuple so far can still have.
 
 from __future__ import annotations
 
+from thalweg.engine.kernels import accounts as budget
 from thalweg.engine.kernels import tables as k
 from thalweg.engine.kernels.compiled import Float64s, Int64s, inlined
 from thalweg.engine.kernels.predicates import code_of, theta_holds
@@ -89,6 +90,7 @@ def scan(
     depth: int,
     has: int,
     knows: int,
+    accounts: budget.Accounts | None = None,
 ) -> bool:
     """Go on to the next match of the probe at a depth; whether there is one.
 
@@ -96,6 +98,8 @@ def scan(
 
     ``has``, ``knows``: the streams and classes, as bits, that the tuple has with this match. Predicates and checks of
     others wait: an eddy takes its probes in any order. (ALL: nothing waits.)
+
+    ``accounts``: they may say that the new tuple looks at parts of the window alone.
     """
     streams, paths, states, steps, work = tables.streams, tables.paths, tables.states, tables.steps, tables.work
     lists, thetas = tables.lists, tables.thetas
@@ -109,6 +113,9 @@ def scan(
     first_theta, theta_count = steps[step, k.X_THETAS], steps[step, k.X_THETA_COUNT]
     selected = before = frames.mask[frame, depth]
     reached, lasting, looked = latest, expiry, 0
+    width, part = 0, 0
+    if accounts is not None and frame == 0 and not is_state and accounts.tally[budget.A_WAYS] > 1:
+        width = accounts.widths[target]
     found, is_over = False, False
     while not is_over:
         if is_state:
@@ -140,6 +147,12 @@ def scan(
                 continue
             if (exact and mem[word + field] != key) or sequence >= born:
                 continue
+            if accounts is not None and width > 0:
+                part = budget.part_at(accounts, frames.latest[0, 0] - reached, width)
+                if not budget.looks_at(accounts, frames.program[0], depth, part):
+                    if budget.is_beyond(accounts, frames.program[0], depth, part):
+                        candidate = -1  # all that came before it is older
+                    continue
             if is_state:
                 lasting = mem[word + k.ENTRY_EXPIRY]
             elif lifetime < FOREVER:
@@ -203,6 +216,8 @@ def scan(
             is_over |= candidate < 0
     work[step, k.W_CANDIDATES] += looked
     if found:
+        if accounts is not None and frame == 0:
+            accounts.place[depth] = part
         frames.cursor[frame, depth] = candidate
         work[step, k.W_MATCHES] += 1
         prefetch(mem, region + (max(candidate, oldest) & mask) * stride)  # it comes before it is needed

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
-from thalweg.engine.migration import Joiner, open_joiner
+from thalweg.engine.migration.joiner import Joiner, open_joiner
 from thalweg.engine.observations import Work
 from thalweg.experiments import answers
 from thalweg.experiments.jisc.workloads import Tuples, Uniform

@@ -13,7 +13,7 @@ import time
 import numpy as np
 
 from thalweg.engine.kernels.compiled import Int64s
-from thalweg.engine.migration import Joiner
+from thalweg.engine.migration.joiner import Joiner
 from thalweg.errors import ThalwegError
 from thalweg.experiments import answers
 from thalweg.experiments.answers import Fingerprint

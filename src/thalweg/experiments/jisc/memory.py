@@ -11,7 +11,7 @@ from typing import cast
 
 import numpy as np
 
-from thalweg.engine.join import JoinEngine
+from thalweg.engine.join.engine import JoinEngine
 from thalweg.experiments.experiment import Claim, Report, Row, at_most, rounded
 from thalweg.experiments.jisc.driving import JISC, Drive
 from thalweg.experiments.jisc.sizes import SEED, Limited

@@ -25,11 +25,11 @@ import pyarrow as pa
 
 from thalweg import cql
 from thalweg.cql.query import Query
-from thalweg.engine.encoding import encoders
-from thalweg.engine.expressions import Expressions, physical_names
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.kernels.tables import T
-from thalweg.engine.results import engine_columns
+from thalweg.engine.outputs.results import engine_columns
+from thalweg.engine.rows.encoding import encoders
+from thalweg.engine.rows.expressions import Expressions, physical_names
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.program import Rank
 from thalweg.plan.search import rank

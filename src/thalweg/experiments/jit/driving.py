@@ -16,7 +16,7 @@ from typing import Literal
 
 from thalweg.adapt.ledger import Ledger
 from thalweg.adapt.production import ProductionDecider
-from thalweg.engine.join import JoinEngine
+from thalweg.engine.join.engine import JoinEngine
 from thalweg.experiments import answers
 from thalweg.experiments.experiment import Report, Row
 from thalweg.experiments.jisc.workloads import Tuples

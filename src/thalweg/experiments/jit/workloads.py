@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from thalweg import cql
 from thalweg.cql.query import Query
-from thalweg.engine.encoding import encoders
-from thalweg.engine.expressions import Expressions, physical_names
-from thalweg.engine.results import engine_columns
+from thalweg.engine.outputs.results import engine_columns
+from thalweg.engine.rows.encoding import encoders
+from thalweg.engine.rows.expressions import Expressions, physical_names
 from thalweg.experiments.jisc.workloads import Tuples
 from thalweg.experiments.workloads import MICROSECONDS
 from thalweg.plan.join_graph import JoinGraph

@@ -10,8 +10,8 @@ import pyarrow as pa
 import thalweg
 from thalweg import cql
 from thalweg.cql.group import Group
-from thalweg.engine.batch import Batch
 from thalweg.engine.join_bucket import JoinBucket
+from thalweg.engine.rows.batch import Batch
 from thalweg.errors import ThalwegError
 from thalweg.experiments.experiment import Claim, Report, Row, at_most, rounded
 from thalweg.experiments.slices.many import many_queries

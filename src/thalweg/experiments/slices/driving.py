@@ -19,13 +19,13 @@ from typing import Literal
 import numpy as np
 
 from thalweg.cql.group import Group
-from thalweg.engine.batch import Batch
-from thalweg.engine.join import JoinEngine
+from thalweg.engine.join.engine import JoinEngine
 from thalweg.engine.join_bucket import JoinBucket
 from thalweg.engine.kernels.compiled import Int64s
-from thalweg.engine.migration import Joiner
-from thalweg.engine.readers import Part
-from thalweg.engine.stream_partition import StreamPartition
+from thalweg.engine.migration.joiner import Joiner
+from thalweg.engine.migration.stream_partition import StreamPartition
+from thalweg.engine.outputs.readers import Part
+from thalweg.engine.rows.batch import Batch
 from thalweg.errors import ThalwegError
 from thalweg.experiments import answers
 from thalweg.experiments.answers import Fingerprint

@@ -16,8 +16,8 @@ from itertools import pairwise
 import numpy as np
 
 from thalweg.cql.group import Group
-from thalweg.engine.batch import Batch
 from thalweg.engine.join_bucket import JoinBucket
+from thalweg.engine.rows.batch import Batch
 from thalweg.experiments import answers
 from thalweg.experiments.answers import Fingerprint
 from thalweg.experiments.experiment import Claim, Report, Row, at_least, at_most, rounded

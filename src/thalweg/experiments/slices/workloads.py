@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from thalweg import cql
 from thalweg.cql.group import Group, grouped
-from thalweg.engine.payload import TablePayload
+from thalweg.engine.rows.payload import TablePayload
 from thalweg.experiments.workloads import MICROSECONDS
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.program import Rank

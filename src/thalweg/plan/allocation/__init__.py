@@ -33,7 +33,7 @@ an allocation what a running join needs.
 from thalweg.options import AllocationPolicy
 from thalweg.plan.allocation.allowances import Allocation, Harvest
 from thalweg.plan.allocation.derivation import model_of_plan, model_of_programs, model_of_tree
-from thalweg.plan.allocation.division import Division, divide
+from thalweg.plan.allocation.division import Division, Way, divide
 from thalweg.plan.allocation.flows import Flows, saturation
 from thalweg.plan.allocation.model import AllocationModel, HalfWayJoin, StateLoad, StreamLoad
 from thalweg.plan.allocation.path_table import PathRow, path_table
@@ -51,6 +51,7 @@ __all__ = [
     "PathRow",
     "StateLoad",
     "StreamLoad",
+    "Way",
     "allocate",
     "divide",
     "model_of_plan",

@@ -9,9 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from thalweg.options import AllocationPolicy, Budget
+from thalweg.plan.allocation.allowances import Allocation
 from thalweg.plan.allocation.flows import Steps, saturation
+from thalweg.plan.allocation.harvest import SEGMENTS
 from thalweg.plan.allocation.model import AllocationModel
 from thalweg.plan.allocation.registry import allocate
 
@@ -24,6 +27,19 @@ CLOSE = 1e-9
 """A budget that lacks this share of the need is enough: sums of floats are not exact."""
 
 
+class Way(NamedTuple):
+    """What some tuples look at.
+
+    Attributes:
+        share: the share of the tuples of each stream that go this way.
+        parts: [stream][step] the parts of the target that are probed, the newest is 0; None: all of it.
+
+    """
+
+    share: float
+    parts: tuple[tuple[tuple[int, ...] | None, ...], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Division:
     """A budget as it is divided.
@@ -32,12 +48,16 @@ class Division:
         needed: probes per second that would refuse nothing.
         granted: probes per second that there are.
         feeds: [stream][step] probes that each tuple pays for; infinite: all that it asks for.
+        admitted: the share of each stream's tuples that is let in; the others are lost. Empty: all are.
+        ways: what tuples look at; empty: all look everywhere.
 
     """
 
     needed: float
     granted: float
     feeds: Steps
+    admitted: tuple[float, ...] = ()
+    ways: tuple[Way, ...] = ()
 
     @property
     def refuses(self) -> bool:
@@ -63,16 +83,45 @@ def divide(model: AllocationModel, budget: Budget, policy: AllocationPolicy, unp
         return Division(needed, division.granted, _all_alike(model, math.inf))
     if not division.granted:
         return Division(needed, 0.0, _all_alike(model, 0.0))
-    chosen = allocate(model, division.granted * (1 - EXPLORED), policy).per_tuple(model)
+    if policy == "random_shedding":
+        share = allocate(model, division.granted, policy).admitted
+        admitted = tuple(1.0 if head in unpaid else share for head in range(len(model.streams)))
+        return Division(needed, division.granted, _all_alike(model, math.inf), admitted)
+    allocation = allocate(model, division.granted * (1 - EXPLORED), policy)
     evenly = division.granted * EXPLORED / needed
     feeds = tuple(
         tuple(
             math.inf if head in unpaid else max(LEAST_FEED, mine + evenly * grown)
             for mine, grown in zip(path, model.cardinalities(head)[:-1], strict=True)
         )
-        for head, path in enumerate(chosen)
+        for head, path in enumerate(allocation.per_tuple(model))
     )
-    return Division(needed, division.granted, feeds)
+    return Division(needed, division.granted, feeds, ways=_ways(model, allocation, evenly, unpaid))
+
+
+def _ways(model: AllocationModel, allocation: Allocation, evenly: float, unpaid: Collection[int]) -> tuple[Way, ...]:
+    """Those of the allocation's harvests, and one for the tuples that explore: they look everywhere."""
+    if not allocation.harvests:
+        return ()
+    ways = [
+        Way(
+            harvest.share * (1 - evenly),
+            tuple(
+                tuple(
+                    None if head in unpaid else _parts(model.half_ways[index].profile, harvest.segments[index])
+                    for index in path
+                )
+                for head, path in enumerate(model.paths)
+            ),
+        )
+        for harvest in allocation.harvests
+    ]
+    return (*ways, Way(evenly, tuple((None,) * len(path) for path in model.paths)))
+
+
+def _parts(profile: tuple[float, ...], chosen: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The parts of a target that a harvest looks at; None: all of it."""
+    return None if len(chosen) == (len(profile) or SEGMENTS) else chosen
 
 
 def _all_alike(model: AllocationModel, feed: float) -> Steps:

@@ -1,0 +1,5 @@
+"""Base windows: the facts that all else can be made from again.
+
+- :mod:`~thalweg.engine.windows.base_windows`: the tuples of each stream, and the paths by which probes find them.
+- :mod:`~thalweg.engine.windows.sampling`: samples of windows, for the planner.
+"""
