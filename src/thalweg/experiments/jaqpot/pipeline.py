@@ -5,8 +5,9 @@ Design
     own, in which an entry stays until so many newer ones have come, however old its tuples are by then. Nothing but
     probes that are paid for makes entries. That is what starves a state, and what makes results stale.
 
-    Every half-way join has an allowance of probes per second. It is saved for up to a second. A probe that finds no
-    allowance is refused. A probe joins each entry of its partner state with the probability that is the selectivity of
+    Every half-way join has an allowance of probes per second. It is saved for up to a minute: a path may pay for one
+    tuple in many seconds, each with hundreds of matches. The paper calls that a mega execution cycle. A probe that finds
+    no allowance is refused. A probe joins each entry of its partner state with the probability that is the selectivity of
     the join. Results are counted, and those that hold a tuple older than its stream's freshness are stale.
 
 Cost
@@ -33,6 +34,8 @@ _LONGEST_FILL = 100
 """Seconds after which states that are not full will never be."""
 _FILLING = 1_000.0
 """Probes per second of each half-way join while states fill: each of table 3 is full within seconds."""
+SAVED = 60.0
+"""Seconds for which an allowance is saved."""
 NEVER = -math.inf
 """The time of a tuple that a partial result does not have."""
 RESULTS = 0
@@ -123,6 +126,7 @@ def fill(pipeline: Pipeline, model: AllocationModel, rng: np.random.Generator) -
     for start in range(_LONGEST_FILL):
         run(pipeline, model, allowances, (), rng, start, 1.0)
         if (pipeline.inserted[:-1] >= pipeline.sizes[:-1]).all():
+            pipeline.credit[:] = 0.0
             return start + 1.0
     raise ThalwegError("the states of a pipeline do not fill: too little joins")
 
@@ -188,7 +192,7 @@ def _may_probe(pipeline: Pipeline, node: int, now: float, allowances: Float64s) 
     allowance = allowances[node]
     if allowance == math.inf:
         return True
-    most = max(1.0, allowance)
+    most = max(1.0, allowance * SAVED)
     pipeline.credit[node] = min(most, pipeline.credit[node] + allowance * (now - pipeline.fed_until[node]))
     pipeline.fed_until[node] = now
     if pipeline.credit[node] < 1.0:
