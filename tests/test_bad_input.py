@@ -298,7 +298,7 @@ def test_budgets_that_no_run_can_have() -> None:
     where = "the budget is to change to 10 at position 6. Positions count the 5 tuples of the input from 0."
     fails(OptionError, where, budgets=[(6, 10)])
     unlike = "option budget is a number of probes per second of event time, at least 0, or a text such as '60%'"
-    fails(OptionError, f"{unlike} of what is needed, or None, not 'all'", budgets=[(1, "all")])
+    fails(OptionError, f"{unlike} of what is needed, or 'auto', or None, not 'all'", budgets=[(1, "all")])
     counting = "SELECT COUNT(*) AS n FROM a [RANGE 5 SECONDS]"
     wrong = "option budget leaves results of joins out, and query 'query1' is an aggregation, which would be wrong"
     with pytest.raises(OptionError, match=wrong):
@@ -325,12 +325,19 @@ def test_options_that_do_not_exist_or_fit() -> None:
     fails(OptionError, alone, options={"memory_limit": "64 MB", "migration": "moving_state"})
     unlike = "option budget is a number of probes per second of event time, at least 0, or a text such as '60%'"
     for value in (-1, "60", "many", 1.5, True):
-        fails(OptionError, f"{unlike} of what is needed, or None, not {value!r}", options={"budget": value})
+        fails(OptionError, f"{unlike} of what is needed, or 'auto', or None, not {value!r}", options={"budget": value})
     eddy = "option budget goes with migration jisc or moving_state, not cacq"
     fails(OptionError, eddy, options={"budget": 5, "migration": "cacq"})
     kept = "what a refused probe would have stored would be missing in a state"
     all_states = {"budget": 5, "states": "all"}
     fails(OptionError, f"option budget goes with states auto or none, not all: {kept}", options=all_states)
+    for weight in (0, -1, "much", True, {"q": 0}):
+        what = next(iter(weight.values())) if isinstance(weight, dict) else weight
+        fails(
+            OptionError,
+            f"option weight is a number greater than 0, or one for each name of a query, not {what!r}",
+            options={"weight": weight},
+        )
     known = "jaqpot, grepp, best_hj, equal_hj, global_hjpr, ebest_hj, sbest_hj, random_shedding, harvest"
     fails(OptionError, f"option allocation is one of {known}, not 'fair'", options={"allocation": "fair"})
     fails(OptionError, "option batch_size is a number of tuples, at least 1, not 0", options={"batch_size": 0})

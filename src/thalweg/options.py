@@ -170,6 +170,8 @@ class Budget:
     Attributes:
         probes: so many. None: the share counts.
         share: so much of what would be needed, as far as that was measured. Infinite: there is no limit.
+        is_auto: just enough to keep up. Whoever has a clock finds out how much that is; by event time alone nothing
+            presses, and nothing is refused.
 
     >>> Budget.of("60%").per_second(needed=1000)
     600.0
@@ -178,19 +180,22 @@ class Budget:
 
     probes: int | None = None
     share: float = float("inf")
+    is_auto: bool = False
 
     @staticmethod
     def of(value: object) -> Budget:
         """What was given for ``budget``; None: no limit."""
         if value is None:
             return Budget()
+        if isinstance(value, str) and value.strip().lower() == "auto":
+            return Budget(is_auto=True)
         if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_BYTES:
             return Budget(probes=value)
         if isinstance(value, str) and (match := _PERCENTAGE.fullmatch(value.strip())):
             return Budget(share=float(match[1]) / 100)
         raise OptionError(
             "option budget is a number of probes per second of event time, at least 0, or a text such as '60%' "
-            f"of what is needed, or None, not {_shown(value)}"
+            f"of what is needed, or 'auto', or None, not {_shown(value)}"
         )
 
     def per_second(self, needed: float) -> float:
@@ -240,12 +245,15 @@ class Options:
             ``"pull_up"``: one slice, and selections decide at the end; ``"push_down"``: a join for each part of the
             streams that the same selections take. The answers are the same.
         budget: how many probes of windows the join may make, per second of event time; or ``"60%"``: of what it would
-            need. 0 refuses all. Results are left out, never added, and the summary says how many are estimated to be
-            missing. A plan under a budget keeps no states. In process alone. None: nothing is refused.
+            need; or ``"auto"``: just enough to keep up, which in process is all, since no clock presses there. 0
+            refuses all. Results are left out, never added, and the summary says how many are estimated to be missing. A
+            plan under a budget keeps no states. In process alone. None: nothing is refused.
         allocation: who divides the budget over streams and steps (:mod:`thalweg.plan.allocation`). ``"jaqpot"``: for
             the most results. For comparison: ``"grepp"`` and the paper's heuristics ``"best_hj"``, ``"equal_hj"``,
             ``"global_hjpr"``, ``"ebest_hj"``, ``"sbest_hj"``; ``"random_shedding"``, which drops tuples at the input;
             ``"harvest"``, which looks at the parts of windows that match most.
+        weight: how much a query matters beside others that share its budget: a number, or one for each name of a query
+            (``{"fraud": 10}``; the others have 1). A probe for several queries counts as for the weightiest of them.
 
     >>> Options(states="all").states
     'all'
@@ -266,6 +274,7 @@ class Options:
     sharing: Sharing = "auto"
     budget: int | str | None = None
     allocation: AllocationPolicy = "jaqpot"
+    weight: float | Mapping[str, float] = 1.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "adaptive", Adaptivity.of(self.adaptive))
@@ -281,6 +290,8 @@ class Options:
         _one_of("allocation", self.allocation, get_args(AllocationPolicy))
         if self.budget is not None:
             self._check_budget()
+        for weight in self.weight.values() if isinstance(self.weight, Mapping) else (self.weight,):
+            check_weight(weight)
         _one_of("late_rows", self.late_rows, ("count", "table"))
         if self.sharing == "push_down" and (
             self.memory_bytes is not None or self.migration not in ("jisc", "moving_state")
@@ -310,6 +321,16 @@ class Options:
                 "option budget goes with states auto or none, not all: what a refused probe would have stored "
                 "would be missing in a state"
             )
+
+    def weight_of(self, name: str) -> float:
+        """That of a query.
+
+        >>> Options(weight={"fraud": 10}).weight_of("Fraud"), Options(weight={"fraud": 10}).weight_of("other")
+        (10.0, 1.0)
+        """
+        if not isinstance(self.weight, Mapping):
+            return float(self.weight)
+        return float({key.lower(): weight for key, weight in self.weight.items()}.get(name.lower(), 1.0))
 
     @property
     def memory_bytes(self) -> int | None:
@@ -357,6 +378,14 @@ def _shown(value: object) -> str:
     """A value for an error text, which may be longer than anybody wants to read."""
     text = repr(value)
     return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}..."
+
+
+def check_weight(weight: object) -> None:
+    """An error unless this can be the weight of a query."""
+    if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < float("inf"):
+        raise OptionError(
+            f"option weight is a number greater than 0, or one for each name of a query, not {_shown(weight)}"
+        )
 
 
 def _text_or_none(name: str, value: object, what: str) -> None:

@@ -74,7 +74,7 @@ def test_harvests_are_ways_and_some_tuples_look_everywhere() -> None:
 
 
 def test_enough_is_no_limit_nothing_is_nothing_and_relations_pay_nothing() -> None:
-    for budget in (Budget(), Budget.of("100%"), Budget.of(10**9)):
+    for budget in (Budget(), Budget.of("auto"), Budget.of("100%"), Budget.of(10**9)):
         assert divide(model(), budget, "jaqpot").feeds == ((math.inf,) * 2,) * 3
         assert not divide(model(), budget, "jaqpot").refuses
     assert divide(model(), Budget.of(0), "jaqpot").feeds == ((0.0,) * 2,) * 3
@@ -135,6 +135,17 @@ def test_a_policy_that_drops_tuples_or_looks_at_parts_keeps_to_its_budget(policy
         else:
             assert use.share is None
             assert all(use.shed.values())
+
+
+def test_tuples_are_shed_at_one_instant_too() -> None:
+    """Looks at the same event time were compared by what had been counted, which has no order."""
+    tables = {name: {"ts": [0] * 50 + [10] * 9, "k": [1] * 59} for name in "ab"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("thalweg.adapt.spending.PERIOD", 4)
+        text = "SELECT a.k FROM a, b WHERE a.k = b.k WINDOW RANGE 4 MICROSECONDS"
+        use = run(text, tables, options={"budget": 1, "allocation": "random_shedding"}).summary.budget
+    assert use is not None
+    assert all(use.shed.values())
 
 
 def test_jaqpot_finds_more_than_an_even_division() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import typer
 
-from thalweg.cli.arguments import adaptivity, named, switches, time_columns
+from thalweg.cli.values import adaptivity, named, switches, time_columns
 from thalweg.options import Adaptivity
 
 

@@ -25,7 +25,7 @@ from tests.cli.conftest import RESULTS, Invoke
 from tests.spark.runs import BRIEF
 from thalweg.cli.connectors import parse_connector, parse_sink
 from thalweg.cli.progress import BatchReport, Intake, Totals
-from thalweg.cli.run import choose
+from thalweg.cli.script import choose
 from thalweg.cli.spark_console import cause
 from thalweg.cli.watch import live_view, picture, warnings_of
 from thalweg.errors import InputError, PlanError, QueryError

@@ -9,11 +9,11 @@ import pytest
 import typer
 from pyspark.errors import AnalysisException, StreamingQueryException
 
-from thalweg.cli.arguments import named
 from thalweg.cli.connectors import parse_connector, parse_sink
 from thalweg.cli.failures import failures
 from thalweg.cli.secrets import REDACTED, redacted, secrets_of
 from thalweg.cli.spark_console import _open_private, spark_failures
+from thalweg.cli.values import named
 from thalweg.errors import InputError
 
 JAAS = (

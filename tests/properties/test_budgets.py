@@ -32,7 +32,7 @@ JOINS = tuple(profile for profile in vars(families).values() if isinstance(profi
 Budget = int | str | None
 BUDGETS: tuple[Budget, ...] = (0, 1, 1000, 1_000_000, "0%", "1%", "20%", "60%", "99%")
 POLICIES = ("jaqpot", "equal_hj", "ebest_hj", "random_shedding", "harvest", "harvest")
-ENOUGH: tuple[Budget, ...] = ("100%", "250%", 2**62)
+ENOUGH: tuple[Budget, ...] = ("auto", "100%", "250%", 2**62)
 
 
 def any_join() -> st.SearchStrategy[Case]:

@@ -122,8 +122,8 @@ class _Thinning:
         self._before.append((time, spent))
         shares = []
         for stream, seconds in enumerate(lifetimes):
-            begun = max((known for known in self._before if known[0] <= time - seconds * _SECOND), default=None)
-            _, before = begun or self._before[0]
+            begun = [known for known in self._before if known[0] <= time - seconds * _SECOND]
+            _, before = begun[-1] if begun else self._before[0]
             let_in = int(spent.fed[stream] - before.fed[stream])
             shares.append((let_in + 1) / (let_in + int(spent.shed[stream] - before.shed[stream]) + 1))
         longest = time - max(lifetimes) * _SECOND

@@ -1,19 +1,22 @@
-"""Options that several commands share, and arguments as ``NAME=VALUE``, ``POSITION:PLAN`` and ``POSITION:QUERY``."""
+"""Options that several commands share. What their values mean, :mod:`thalweg.cli.values` knows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from thalweg.cli.secrets import redacted
+from thalweg.cli.sources import SOURCE_EXAMPLE, read_sources
+from thalweg.cli.values import adaptivity, budget_of, named, static_relations, time_columns, time_units
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from thalweg.event_times import TimeUnit
-    from thalweg.options import Adaptivity
-    from thalweg.replayer.replaying import Entry
+    from thalweg.options import Options
 
 ScriptArgument = Annotated[str, typer.Argument(metavar="FILE", help="The query text; - reads it from stdin.")]
 OptionalScriptArgument = Annotated[
@@ -55,13 +58,6 @@ TimeUnitOption = Annotated[
     ),
 ]
 DebugOption = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
-
-
-def adaptivity(chosen: bool | None) -> bool | Adaptivity:
-    """What ``--adaptive`` stands for: asked for, it holds for a plan that was written too."""
-    from thalweg.options import Adaptivity
-
-    return Adaptivity() if chosen else chosen is None
 
 
 class StatesChoice(StrEnum):
@@ -174,11 +170,6 @@ AllocationOption = Annotated[
 ]
 
 
-def budget_of(text: str | None) -> int | str | None:
-    """The value of ``--budget`` as an option: a number, or a text."""
-    return int(text) if text is not None and text.strip().isdecimal() else text
-
-
 class ScaleChoice(StrEnum):
     """Values of ``--scale``."""
 
@@ -186,85 +177,85 @@ class ScaleChoice(StrEnum):
     PAPER = "paper"
 
 
-def named(values: Iterable[str], option: str, example: str) -> dict[str, str]:
-    """``NAME=VALUE`` arguments as a mapping."""
-    pairs: dict[str, str] = {}
-    for text in values:
-        name, equals, value = (part.strip() for part in text.partition("="))
-        if not (equals and name and value):
-            raise typer.BadParameter(f"'{redacted(text)}' is not of the form {example}.", param_hint=option)
-        if name in pairs:
-            raise typer.BadParameter(f"'{name}' is given twice.", param_hint=option)
-        pairs[name] = value
-    return pairs
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Streams and static relations as files, which nobody has opened yet.
+
+    Attributes:
+        paths: where they are, by name.
+        times: their time columns; None: a static relation has none.
+        units: what times count that are integers, where it was said.
+
+    """
+
+    paths: Mapping[str, str]
+    times: Mapping[str, str | None]
+    units: Mapping[str, TimeUnit]
+
+    def read(self) -> dict[str, pa.Table]:
+        """What is in them."""
+        return read_sources(self.paths, self.times)
 
 
-def time_columns(values: Iterable[str], streams: Iterable[str]) -> Mapping[str, str]:
-    """The time column of each stream, from ``ts`` (for all) and ``A=ts`` (for one)."""
-    streams = list(streams)
-    default, special = _per_stream(values, streams, "--time", "ts or trades=ts")
-    return {stream: special.get(stream, default or "ts") for stream in streams}
+@dataclass(frozen=True, kw_only=True)
+class FileArguments:
+    """Where streams and static relations come from."""
+
+    source: SourceOption = None
+    static: StaticOption = None
+    time: TimeOption = None
+    time_unit: TimeUnitOption = None
+
+    def paths(self) -> dict[str, str]:
+        """The files of the streams."""
+        return named(self.source or [], "--source", SOURCE_EXAMPLE)
+
+    def named(self, others: Iterable[str] = ()) -> Files:
+        """The files; there are also ``others``, streams that have none."""
+        paths = self.paths()
+        streams = [*paths, *others]
+        relations = static_relations(self.static or [], streams)
+        times = {**time_columns(self.time or [], streams), **dict.fromkeys(relations)}
+        return Files(paths | relations, times, time_units(self.time_unit or [], streams))
 
 
-def time_units(values: Iterable[str], streams: Iterable[str]) -> dict[str, TimeUnit]:
-    """The unit of the event times of each stream that has one said, from ``ms`` (for all) and ``A=ms`` (for one)."""
-    from thalweg.errors import InputError
-    from thalweg.event_times import checked_unit
+@dataclass(frozen=True, kw_only=True)
+class PlanArguments:
+    """How queries are run: what plans there may be, and how they change."""
 
-    streams = list(streams)
-    default, special = _per_stream(values, streams, "--time-unit", "ms or trades=ms")
-    given = ({} if default is None else dict.fromkeys(streams, default)) | special
-    try:
-        return {stream: checked_unit(unit) for stream, unit in given.items()}
-    except InputError as error:
-        raise typer.BadParameter(f"{error}.", param_hint="--time-unit") from error
+    plan: Annotated[
+        str | None, typer.Option(metavar="PLAN", help='Initial plan, such as "(A B) C". Default: the planner picks.')
+    ] = None
+    states: Annotated[
+        StatesChoice, typer.Option(help="Which intermediate states to keep; auto: those that earn their keep.")
+    ] = StatesChoice.AUTO
+    migration: MigrationOption = MigrationChoice.JISC
+    memory_limit: MemoryOption = None
+    production: ProductionOption = ProductionChoice.PUSH
+    adaptive: AdaptiveOption = None
 
+    def options(self, **others: Any) -> Options:
+        """The same as options, with others."""
+        from thalweg.options import Options
 
-def _per_stream(
-    values: Iterable[str], streams: Sequence[str], option: str, example: str
-) -> tuple[str | None, dict[str, str]]:
-    """What was given for all streams, if anything, and what for single ones."""
-    values = list(values)
-    common = [value.strip() for value in values if "=" not in value]
-    if len(common) > 1:
-        raise typer.BadParameter(f"both '{common[0]}' and '{common[1]}' are for all streams.", param_hint=option)
-    special = named((value for value in values if "=" in value), option, example)
-    for stream in special:
-        if stream not in streams:
-            known = ", ".join(streams) or "none"
-            raise typer.BadParameter(f"'{stream}' is no source; the sources are: {known}.", param_hint=option)
-    return common[0] if common else None, special
-
-
-def static_relations(values: Iterable[str], streams: Iterable[str]) -> dict[str, str]:
-    """Where the static relations are, by name."""
-    relations = named(values, "--static", "sectors=sectors.csv")
-    for name in streams:
-        if name in relations:
-            raise typer.BadParameter(f"'{name}' is a stream already.", param_hint="--static")
-    return relations
+        return Options(
+            plan=self.plan,
+            states=self.states.value,
+            migration=self.migration.value,
+            memory_limit=self.memory_limit,
+            production=self.production.value,
+            adaptive=adaptivity(self.adaptive),
+            **others,
+        )
 
 
-def switches(values: Iterable[str]) -> list[tuple[int, str]]:
-    """``POSITION:PLAN`` arguments as (position, plan) pairs."""
-    return _at_positions(values, "--switch", '100000:"(B C) A"', "a plan")
+@dataclass(frozen=True, kw_only=True)
+class BudgetArguments:
+    """How many probes joins may make, and who divides them."""
 
+    budget: BudgetOption = None
+    allocation: AllocationOption = AllocationChoice.JAQPOT
 
-def entries(enter: Iterable[str], leave: Iterable[str]) -> list[Entry]:
-    """``POSITION:QUERY`` arguments as entries."""
-    example, what = "100000:NAME", "the name of a query"
-    return [
-        *((position, name, "enter") for position, name in _at_positions(enter, "--enter", example, what)),
-        *((position, name, "leave") for position, name in _at_positions(leave, "--leave", example, what)),
-    ]
-
-
-def _at_positions(values: Iterable[str], option: str, example: str, what: str) -> list[tuple[int, str]]:
-    pairs = []
-    for text in values:
-        position, colon, value = text.partition(":")
-        if not (colon and position.replace("_", "").strip().isdecimal() and value.strip()):
-            message = f"'{text}' is not of the form {example}: a number of tuples, a colon, {what}."
-            raise typer.BadParameter(message, param_hint=option)
-        pairs.append((int(position.replace("_", "")), value.strip()))
-    return pairs
+    def options(self) -> dict[str, Any]:
+        """The same, by the names of options."""
+        return {"budget": budget_of(self.budget), "allocation": self.allocation.value}

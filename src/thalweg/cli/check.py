@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from thalweg.cli.arguments import DebugOption, ScriptArgument, named, static_relations, time_columns
+from thalweg.cli.arguments import DebugOption, ScriptArgument
 from thalweg.cli.connectors import SOURCE_FORMS
 from thalweg.cli.console import activity, output
 from thalweg.cli.failures import failures
 from thalweg.cli.job import Stream, prepare
-from thalweg.cli.run import choose
+from thalweg.cli.script import choose
 from thalweg.cli.secrets import redacted
 from thalweg.cli.spark_console import spark_failures, start_spark
+from thalweg.cli.values import named, static_relations, time_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa

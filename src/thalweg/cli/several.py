@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from thalweg.options import Options
     from thalweg.spark.app import App
 
-_INSTEAD = {
+NOT_FOR_SEVERAL = {
     "--checkpoint": "The runs keep theirs in the --sink directory; leave it out",
     "--directory": "Commands go to the --sink directory; leave it out",
     "--plan": 'Send it when they run, with `thalweg control SINK plan "(A B) C" --query run1`',
@@ -38,7 +38,7 @@ def is_shared(script: str, query: str | None, sink: Sink) -> bool:
 def shared_directory(sink: Sink, options: Sequence[str]) -> Path:
     """The directory of the runs; an error for a sink, or an option, that several queries cannot have."""
     for option in options:
-        message = f"is for one query, and the file has several. {_INSTEAD[option]}, or run one: --query NAME."
+        message = f"is for one query, and the file has several. {NOT_FOR_SEVERAL[option]}, or run one: --query NAME."
         raise typer.BadParameter(message, param_hint=option)
     if sink.directory is None or sink.connector.format != "parquet":
         message = (

@@ -11,7 +11,7 @@ only if these are the same.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice, permutations, product
@@ -89,6 +89,7 @@ class Group:
             aggregation=None,
             freshness_us=None,
             differences=(),
+            weight=1.0,
         )
 
     def _columns(self) -> Iterator[Projection]:
@@ -115,6 +116,10 @@ class Group:
     def with_reader(self, reader: Reader) -> Group:
         """The group with one more reader."""
         return Group(self.join, (*self.readers, reader))
+
+    def weighed(self, weight_of: Callable[[str], float]) -> Group:
+        """The group with the weight of each reader, by its name."""
+        return Group(self.join, tuple(replace(reader, weight=weight_of(reader.name)) for reader in self.readers))
 
     def without(self, name: str) -> Group:
         """The group without a reader."""

@@ -231,7 +231,8 @@ class View:
 class Reader:
     """Who wants which results of a join: the other half of a query.
 
-    Attributes are those of :class:`Query`; ``views`` has one per stream.
+    Attributes are those of :class:`Query`; ``views`` has one per stream. ``weight``: how much it matters beside others
+    that share a budget with it.
     """
 
     name: str
@@ -243,6 +244,7 @@ class Reader:
     aggregation: Aggregation | None = None
     freshness_us: int | None = None
     differences: tuple[tuple[int | None, ...], ...] = ()
+    weight: float = 1.0
 
     @property
     def is_lasting(self) -> bool:
@@ -268,6 +270,7 @@ class Query:
         differences: closure of the time constraints: ``differences[x][y]`` is the largest
             ``t_y - t_x`` that a result can have (None: unbounded). For ``EXCEPT``: how long
             after a tuple of x one of y can still meet it.
+        weight: how much it matters beside others that share a budget with it; no text says so.
 
     """
 
@@ -283,6 +286,7 @@ class Query:
     aggregation: Aggregation | None = None
     freshness_us: int | None = None
     differences: tuple[tuple[int | None, ...], ...] = ()
+    weight: float = 1.0
 
     @property
     def join(self) -> JoinSpec:
@@ -312,6 +316,7 @@ class Query:
             self.aggregation,
             self.freshness_us,
             self.differences,
+            self.weight,
         )
 
     @staticmethod
@@ -348,6 +353,7 @@ class Query:
             reader.aggregation,
             reader.freshness_us,
             reader.differences,
+            reader.weight,
         )
 
     @property

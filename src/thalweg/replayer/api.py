@@ -12,7 +12,7 @@ from thalweg.arrow_input import as_tables, unusable_columns
 from thalweg.cql.group import Group, grouped
 from thalweg.cql.parser import parse
 from thalweg.cql.query import Query
-from thalweg.errors import QueryError, warn
+from thalweg.errors import OptionError, QueryError, warn
 from thalweg.event_times import DEFAULT_TIME, Times, TimeUnits, time_columns, time_units, with_unit
 from thalweg.options import Options
 from thalweg.replayer.replaying import Budgets, Entries, Entry, Replay, Transitions
@@ -195,6 +195,7 @@ def open_replays(
     queries = list(language.bind(cql, catalog))
     if query is not None or not queries:
         queries = [pick_query(queries, query)]
+    _check_weights(chosen, queries)
     groups = [Group.of(each) for each in queries] if chosen.sharing == "none" else grouped(queries)
     if transitions and len(groups) > 1:
         names = ", ".join(group.whole.name for group in groups)
@@ -219,6 +220,15 @@ def open_replays(
         Replay(group, tables, chosen, transitions or (), own, budgets or ())
         for group, own in zip(groups, mine, strict=True)
     ]
+
+
+def _check_weights(options: Options, queries: Sequence[Query]) -> None:
+    """An error if a weight is given to a query that there is not."""
+    names = {query.name.lower() for query in queries}
+    for name in options.weight if isinstance(options.weight, Mapping) else ():
+        if name.lower() not in names:
+            known = ", ".join(query.name for query in queries)
+            raise OptionError(f"option weight names the query '{name}', and the text has none. It has {known}.")
 
 
 def _place_in(cql: str) -> Callable[[str], int]:

@@ -76,7 +76,7 @@ class Replay:
         entries: Entries = (),
         budgets: Budgets = (),
     ) -> None:
-        self.group = group
+        self.group = group = group.weighed(options.weight_of)
         self.query = query = group.whole
         self.options = options if options.budget is not None or not budgets else replace(options, budget=WHOLE)
         self.answers: dict[str, list[pa.Table]] = {reader.name: [] for reader in group.readers}
