@@ -82,8 +82,8 @@ def covers(sizes: Analysis, report: Report) -> tuple[list[Row], list[Claim]]:
                         mine[name].append(cost_of(model, cover(model, refresh)) / least)
                 row: Row = {"part": COVER, "plan": shape, "streams": streams, "asked_for": what, "models": len(pairs)}
                 for name, ratios in mine.items():
-                    row[f"{name}_mean"] = rounded(statistics.mean(ratios))
-                    row[f"{name}_worst"] = rounded(max(ratios))
+                    row[f"{name.replace(' ', '_')}_mean"] = rounded(statistics.mean(ratios))
+                    row[f"{name.replace(' ', '_')}_worst"] = rounded(max(ratios))
                     behind[name] += ratios
                 rows.append(row)
     return rows, [
@@ -143,7 +143,7 @@ def _corners(makes: NDArray[np.float64]) -> Iterator[NDArray[np.float64]]:
     """All corners of the shares with ``makes @ shares >= 1`` and ``0 <= shares <= 1``."""
     states, streams = makes.shape
     for kinds in itertools.product((0, 1, 2), repeat=streams):
-        free = [i for i, kind in enumerate(kinds) if kind == 2]  # noqa: PLR2004
+        free = [i for i, kind in enumerate(kinds) if kind == 2]
         shares = np.array([float(kind == 1) for kind in kinds])
         for tight in itertools.combinations(range(states), len(free)):
             if free:

@@ -6,6 +6,7 @@ the newest of them came, and no result is found twice. So what is found is a par
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -35,16 +36,22 @@ class Found:
 
     Attributes:
         results: per interval of event time, the results that its tuples led to.
-        probes: that were made in the whole run.
+        probes: that were paid for in the whole run. One that looks at a part of a window counts as that part.
         wanted: probes that were asked for.
+        candidates: tuples that were looked at.
+        shed: tuples that were dropped at the input.
+        seconds: of processor time, the check left out.
         stale: results that held a tuple older than its freshness.
         share: the estimated share of the full answer; None: it cannot be said.
 
     """
 
     results: NDArray[np.int64]
-    probes: int
+    probes: float
     wanted: int
+    candidates: int
+    shed: int
+    seconds: float
     stale: int
     share: float | None
 
@@ -79,18 +86,33 @@ class Course:
         )
         replay = open_replay(self.workload.cql, dict(self.workload.tables), options=options)
         results = np.zeros(len(self.ends) + 1, np.int64)
-        stale = 0
-        for _ in replay.steps():
+        stale, seconds = 0, 0.0
+        steps = replay.steps()
+        while True:
+            started = time.process_time()
+            done = next(steps, None)
+            seconds += time.process_time() - started
+            if done is None:
+                break
             if replay.answer:
                 newest, old = self._judge.judge(answers.ids_of(pa.concat_tables(replay.answer)))
                 results += np.bincount(np.searchsorted(self._edges, newest, "right"), minlength=len(results))
                 stale += old
                 replay.answer.clear()
-        use = replay.result().summary.budget
+        summary = replay.result().summary
+        use = summary.budget
         if use is None:
             raise ThalwegError("a run under a budget does not say what it was spent on")
-        probes, wanted = (sum(getattr(step, name) for step in use.steps) for name in ("allowed", "wanted"))
-        return Found(results[1:], probes, wanted, stale, use.share)
+        return Found(
+            results[1:],
+            sum(step.paid for step in use.steps),
+            sum(step.wanted for step in use.steps),
+            summary.candidates,
+            sum(use.shed.values()),
+            seconds,
+            stale,
+            use.share,
+        )
 
     @cached_property
     def full(self) -> Found:

@@ -1,4 +1,4 @@
-"""A model of the paper's kind of join: a pipeline of binary joins whose states get stale (JAQPOT 2 to 4). Not the engine.
+"""A model of the paper's join, not the engine: a pipeline of binary joins whose states get stale (JAQPOT 2 to 4).
 
 Design
     Each stream has a window of so many tuples. Each join below the root has a state of so many entries: a window of its
@@ -6,9 +6,9 @@ Design
     probes that are paid for makes entries. That is what starves a state, and what makes results stale.
 
     Every half-way join has an allowance of probes per second. It is saved for up to a minute: a path may pay for one
-    tuple in many seconds, each with hundreds of matches. The paper calls that a mega execution cycle. A probe that finds
-    no allowance is refused. A probe joins each entry of its partner state with the probability that is the selectivity of
-    the join. Results are counted, and those that hold a tuple older than its stream's freshness are stale.
+    tuple in many seconds, each with hundreds of matches. The paper calls that a mega execution cycle. A probe that
+    finds no allowance is refused. The others join each entry of the partner state with the same probability, which is
+    the selectivity of the join. Results are counted. One that holds a tuple older than its freshness is stale.
 
 Cost
     One event per arriving tuple. Matches are found by geometric jumps, so that a probe costs what it finds.
@@ -131,8 +131,6 @@ def fill(pipeline: Pipeline, model: AllocationModel, rng: np.random.Generator) -
     raise ThalwegError("the states of a pipeline do not fill: too little joins")
 
 
-
-
 def run(
     pipeline: Pipeline,
     model: AllocationModel,
@@ -173,7 +171,7 @@ def _uniform(seed: Int64s) -> float:
     drawn ^= (drawn >> 7) & 0x01FFFFFFFFFFFFFF
     drawn ^= drawn << 17
     seed[0] = drawn
-    return ((drawn >> 11) & 0x1FFFFFFFFFFFFF) / 9007199254740992.0 + 1e-17
+    return float((drawn >> 11) & 0x1FFFFFFFFFFFFF) / 9007199254740992.0 + 1e-17
 
 
 @jit

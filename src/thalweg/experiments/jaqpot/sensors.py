@@ -88,7 +88,9 @@ def generated(days: float, seed: int = SEED) -> tuple[pa.Table, Positions]:
                 }
             )
         )
-    positions = {sensor: (float(x), float(y)) for sensor, (x, y) in zip(sensors, rng.uniform(0, 40, (51, 2)), strict=True)}
+    positions = {
+        sensor: (float(x), float(y)) for sensor, (x, y) in zip(sensors, rng.uniform(0, 40, (51, 2)), strict=True)
+    }
     return pa.concat_tables(parts).sort_by("ts"), positions
 
 

@@ -132,11 +132,11 @@ def stale_results(sizes: Staleness, weatherboards: Modelled, report: Report) -> 
                 shares = [found[place] for each in others if (found := each[policy]) is not None]
                 row[policy] = _mean(shares)
             stale.append(row | {"feasible": len(feasible), "jaqpot": _mean([each.stale for each in feasible])})
-            spent.append(
-                {"part": FIGURE_9D, "plan": plan, "freshness": f"{factor:g} x", "settings": len(settings)}
-                | {"feasible": len(feasible)}
-                | {f"spent_by_{name}": _mean([each.spent[name] for each in feasible]) for name in COVERS}
-            )
+            row = {"part": FIGURE_9D, "plan": plan, "freshness": f"{factor:g} x", "settings": len(settings)}
+            row["feasible"] = len(feasible)
+            for name in COVERS:
+                row[f"spent_by_{name.replace(' ', '_')}"] = _mean([each.spent[name] for each in feasible])
+            spent.append(row)
     worst = max(float(row["jaqpot"] or 0.0) for row in stale)
     claim = "figure 9, by the model: share of stale results of jaqpot, where freshness can be held, at most"
     return [*stale, *spent], [at_most(claim, worst, 0.0)]
@@ -206,7 +206,7 @@ class _Held:
 
 
 def throughput(sizes: Budgets, report: Report) -> tuple[list[Row], list[Claim]]:
-    """Figure 7 by the model. Where a budget is too small for 1.5 times the windows, JAQPOT is asked for what it holds."""
+    """Figure 7 by the model. Where a budget is too small for that freshness, JAQPOT is asked for what it holds."""
     rows: list[Row] = []
     means: dict[Shape, Shares] = {}
     for shape in SHAPES:

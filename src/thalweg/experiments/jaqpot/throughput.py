@@ -18,6 +18,9 @@ MINUTES = 10
 SELECTIVITIES = ((3, (0.01, 0.01, 0.05)), (4, (0.03, 0.03, 0.05)), (3, (0.03, 0.03, 0.1)))
 """SEL1 to SEL3: for how many minutes, and of which joins. The last one is the root's."""
 
+_MEAN_BARS: dict[Shape, float] = {"linear": 2.0, "bushy": 1.0}
+"""How many times the results of the best half-way heuristic are asked for, on average over budgets."""
+
 Shares = dict[str, dict[int, float]]
 """[policy][budget in percent of saturation] the share of the full answer that was found."""
 
@@ -45,9 +48,7 @@ def while_streams_change(sizes: Fluctuating, report: Report) -> tuple[list[Row],
                     "share_of_full": rounded(results / full if full else 0.0),
                     "probes_of_budget": rounded(mine.probes / (sizes.share * course.full.probes)),
                 }
-                for minute, (results, full) in enumerate(
-                    zip(whole, course.full.results.cumsum().tolist(), strict=True)
-                )
+                for minute, (results, full) in enumerate(zip(whole, course.full.results.cumsum().tolist(), strict=True))
             ]
             stale += mine.stale
         ratios[shape] = found["jaqpot"].total / max(found[policy].total for policy in HALF_WAY)
@@ -102,7 +103,7 @@ def claims_of(figure: str, means: Mapping[Shape, Shares], *, without: Sequence[s
     rivals = [policy for policy in means["linear"] if policy not in ("jaqpot", *without)]
     least = min(_worst(shares, rivals) for shares in means.values())
     claims.append(at_least(f"{figure}, every budget and plan: results, jaqpot / the best rival", least, 0.97))
-    for shape, bar in (("linear", 2.0), ("bushy", 1.0)):
+    for shape, bar in _MEAN_BARS.items():
         ratio = _mean_ratio(means[shape], [policy for policy in HALF_WAY if policy in means[shape]])
         claim = f"{figure}, {shape}: results, jaqpot / the best half-way heuristic, the mean over budgets"
         claims.append(at_least(claim, ratio, bar))
@@ -152,6 +153,7 @@ def _row(course: Course, shape: Shape, setting: Setting, share: int, policy: str
         "results": found.total,
         "share_of_full": rounded(found.total / course.full.total),
         "estimated_share": None if found.share is None else rounded(found.share),
-        "probes": found.probes,
+        "probes": round(found.probes),
         "probes_of_full": rounded(found.probes / course.full.probes),
+        "candidates": found.candidates,
     }
