@@ -96,7 +96,7 @@ def test_a_tree_of_many_streams_has_its_states_whatever_order_a_set_has() -> Non
     plan = parse_plan("((A B) (C D)) ((E F) ((G H) I))", "ABCDEFGHI")
     assert isinstance(plan, TreePlan)
     loads = [StreamLoad(name, 100.0, 100.0) for name in "ABCDEFGHI"]
-    sizes = {node: 100.0 for node in state_nodes(plan.tree)}
+    sizes = dict.fromkeys(state_nodes(plan.tree), 100.0)
     model = model_of_tree(plan.tree, loads, {join.node: 0.01 for join in joins(plan.tree)}, sizes)
     assert len(model.states) == 7
 

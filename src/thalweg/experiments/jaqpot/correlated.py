@@ -7,6 +7,7 @@ other window. Window harvesting finds out which, and looks there alone. Policies
 from __future__ import annotations
 
 import statistics
+from operator import truediv
 
 import numpy as np
 import pyarrow as pa
@@ -68,10 +69,10 @@ def harvest_and_others(sizes: Correlated, report: Report) -> tuple[list[Row], li
                 }
             )
     return rows, [
-        at_least(f"correlated streams: results, {one} / {other}, the mean over budgets", _mean(shares, one, other), bar)
-        for one, other, bar in (("jaqpot", "random_shedding", 1.5), ("harvest", "jaqpot", 1.0))
-    ] + [at_most("correlated streams: stale results at 1.5 times the windows", stale, 0)]
-
-
-def _mean(shares: dict[str, list[float]], one: str, other: str) -> float:
-    return statistics.mean(mine / theirs for mine, theirs in zip(shares[one], shares[other], strict=True))
+        at_least(
+            "correlated streams: results, jaqpot / random input shedding, the mean over budgets",
+            statistics.mean(map(truediv, shares["jaqpot"], shares["random_shedding"])),
+            1.5,
+        ),
+        at_most("correlated streams: stale results at 1.5 times the windows", stale, 0),
+    ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -26,8 +27,8 @@ from thalweg.replayer import open_replay
 ALL: tuple[AllocationPolicy, ...] = tuple(POLICIES)
 HALF_WAY: tuple[AllocationPolicy, ...] = ("best_hj", "equal_hj", "global_hjpr", "ebest_hj", "sbest_hj")
 """Those that value half-way joins one by one."""
-_BATCH = 1 << 14
-"""Tuples handed over at once: many results may come of each."""
+_BATCH = 1 << 11
+"""Tuples handed over at once: many results may come of each, and windows are full between two batches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,8 @@ class Found:
         seconds: of processor time, the check left out.
         stale: results that held a tuple older than its freshness.
         share: the estimated share of the full answer; None: it cannot be said.
+        paths: per stream, the probes that followed from its tuples, and the results.
+        saturation: probes per second once the windows were full.
 
     """
 
@@ -54,6 +57,8 @@ class Found:
     seconds: float
     stale: int
     share: float | None
+    paths: tuple[tuple[float, int], ...]
+    saturation: float
 
     @property
     def total(self) -> int:
@@ -87,6 +92,8 @@ class Course:
         replay = open_replay(self.workload.cql, dict(self.workload.tables), options=options)
         results = np.zeros(len(self.ends) + 1, np.int64)
         stale, seconds = 0, 0.0
+        heads = np.zeros(len(self.workload.names), np.int64)
+        filled: tuple[float, int] | None = None
         steps = replay.steps()
         while True:
             started = time.process_time()
@@ -95,14 +102,23 @@ class Course:
             if done is None:
                 break
             if replay.answer:
-                newest, old = self._judge.judge(answers.ids_of(pa.concat_tables(replay.answer)))
-                results += np.bincount(np.searchsorted(self._edges, newest, "right"), minlength=len(results))
-                stale += old
+                judged = self._judge.judge(answers.ids_of(pa.concat_tables(replay.answer)))
+                results += np.bincount(np.searchsorted(self._edges, judged.times, "right"), minlength=len(results))
+                heads += np.bincount(judged.heads, minlength=len(heads))
+                stale += judged.stale
                 replay.answer.clear()
+            now = self._judge.time_of(done)
+            if filled is None and now >= self.workload.filled:
+                filled = (now, replay.driver.bucket.work.probes)
         summary = replay.result().summary
         use = summary.budget
         if use is None:
             raise ThalwegError("a run under a budget does not say what it was spent on")
+        since, before = filled or (0.0, 0)
+        paths = tuple(
+            (sum(step.paid for step in use.steps if step.stream == name), found)
+            for name, found in zip(self.workload.names, heads.tolist(), strict=True)
+        )
         return Found(
             results[1:],
             sum(step.paid for step in use.steps),
@@ -112,6 +128,8 @@ class Course:
             seconds,
             stale,
             use.share,
+            paths,
+            (summary.probes - before) / (self.workload.seconds - since),
         )
 
     @cached_property
@@ -124,8 +142,22 @@ class Course:
 
     @property
     def saturation(self) -> float:
-        """Probes per second of event time that refuse nothing, counted (JAQPOT 5.1)."""
-        return self.full.probes / self.workload.seconds
+        """Probes per second of event time that refuse nothing, counted while windows were full (JAQPOT 5.1)."""
+        return self.full.saturation
+
+    def optimum(self, share: float) -> float:
+        """The share of all results that so much of saturation can buy at most, as far as that can be said beforehand.
+
+        Tuples of a stream are alike, and so are those that have come equally far on their way. So a path is bought in
+        fractions, and the best paths first.
+        """
+        left = share * self.full.probes
+        bought = 0.0
+        for probes, results in sorted(self.full.paths, key=lambda path: path[1] / path[0], reverse=True):
+            part = min(1.0, left / probes)
+            left -= part * probes
+            bought += part * results
+        return bought / sum(results for _, results in self.full.paths)
 
     @cached_property
     def _judge(self) -> Judge:
@@ -135,6 +167,14 @@ class Course:
     def _edges(self) -> NDArray[np.int64]:
         begin = min(self.workload.filled, self.ends[0])
         return (np.array([begin, *self.ends[:-1]]) * MICROSECONDS).astype(np.int64)
+
+
+class Judged(NamedTuple):
+    """What was found to be right: per result its event time and the stream of its newest tuple; how many are stale."""
+
+    times: NDArray[np.int64]
+    heads: NDArray[np.int64]
+    stale: int
 
 
 class Judge:
@@ -152,13 +192,18 @@ class Judge:
         places = np.empty(len(order), np.int64)
         places[order] = np.arange(len(order))
         self._time = times[order]
+        self._stream = stream[order]
         self._place = np.split(places, np.cumsum(lengths)[:-1])
         """Per stream, the places of its tuples in the total order."""
         self._arrived = [np.cumsum(stream[order] == each) for each in range(len(lengths))]
         """Per stream, how many tuples have come with the one at a place."""
 
-    def judge(self, ids: Ids) -> tuple[NDArray[np.int64], int]:
-        """The event times of results, and how many are stale; an error if one is no result, or is there twice."""
+    def time_of(self, position: int) -> float:
+        """When so many tuples have come, in seconds."""
+        return float(self._time[position - 1]) / MICROSECONDS
+
+    def judge(self, ids: Ids) -> Judged:
+        """An error if one is no result, or is there twice."""
         names = self._workload.names
         rows = {name: ids[i] for i, name in enumerate(names)}
         for (a, x), (b, y) in self._workload.equal:
@@ -172,7 +217,7 @@ class Judge:
                 raise ThalwegError(f"a result has a tuple of {names[i]} that is not in its window")
             stale |= age >= size * self._freshness
         answers.check_distinct(ids)
-        return self._time[place], int(stale.sum())
+        return Judged(self._time[place], self._stream[place], int(stale.sum()))
 
     def _ages(self, stream: int, rows: NDArray[np.integer], place: NDArray[np.int64]) -> NDArray[np.int64]:
         """How much newer the result is than its tuple: in rows of the stream, or in microseconds."""

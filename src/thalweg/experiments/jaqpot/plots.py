@@ -14,8 +14,8 @@ from thalweg.experiments.jaqpot.driving import ALL
 
 _COLOURS = dict(
     zip(
-        ALL,
-        ("#0b6e99", "#17a589", "#7d3c98", "#c0392b", "#d68910", "#884ea0", "#566573", "#1b2631", "#52be80"),
+        [*ALL, throughput.OPTIMUM],
+        ("#0b6e99", "#17a589", "#7d3c98", "#c0392b", "#d68910", "#f1948a", "#566573", "#1b2631", "#52be80", "#aab7b8"),
         strict=True,
     )
 )
@@ -145,7 +145,7 @@ def _figure(part: str, panels: int) -> Figure:
 
 
 def _line(axes: Axes, policy: str, points: Sequence[tuple[float, float]]) -> None:
-    axes.plot(*zip(*points, strict=True), marker=".", label=policy, color=_COLOURS[policy])  # type: ignore[index]
+    axes.plot(*zip(*points, strict=True), marker=".", label=policy, color=_COLOURS[policy])
 
 
 def _finished(figure: Figure) -> Figure:

@@ -14,6 +14,8 @@ FIGURE_6 = "figure 6: results while selectivities change, budget 30% of saturati
 FIGURE_7 = "figure 7: results by budget"
 EACH = "figure 7: each setting"
 
+OPTIMUM = "the best possible"
+"""What a budget can buy, by what each path costs and yields: no policy of half-way joins can do better."""
 MINUTES = 10
 SELECTIVITIES = ((3, (0.01, 0.01, 0.05)), (4, (0.03, 0.03, 0.05)), (3, (0.03, 0.03, 0.1)))
 """SEL1 to SEL3: for how many minutes, and of which joins. The last one is the root's."""
@@ -51,10 +53,10 @@ def while_streams_change(sizes: Fluctuating, report: Report) -> tuple[list[Row],
                 for minute, (results, full) in enumerate(zip(whole, course.full.results.cumsum().tolist(), strict=True))
             ]
             stale += mine.stale
-        ratios[shape] = found["jaqpot"].total / max(found[policy].total for policy in HALF_WAY)
+        ratios[shape] = found["jaqpot"].total / max(each.total for policy, each in found.items() if policy != "jaqpot")
     return rows, [
         *(
-            at_least(f"figure 6, {shape}: results, jaqpot / the best half-way heuristic", ratio, 1)
+            at_least(f"figure 6, {shape}: results, jaqpot / the best rival", ratio, 0.97)
             for shape, ratio in ratios.items()
         ),
         at_most("figure 6: stale results at 1.5 times the windows", stale, 0),
@@ -69,10 +71,12 @@ def by_budget(sizes: Budgets, report: Report) -> tuple[list[Row], list[Claim]]:
     stale = 0
     settings = draw_settings(SEED, sizes.settings, sizes.most_results)
     for shape in SHAPES:
-        shares: dict[str, dict[int, list[float]]] = {policy: {share: [] for share in sizes.shares} for policy in ALL}
+        names = [*ALL, OPTIMUM]
+        shares: dict[str, dict[int, list[float]]] = {policy: {share: [] for share in sizes.shares} for policy in names}
         for number, setting in enumerate(settings, start=1):
             course = _long_enough(shape, setting, sizes.seconds, number)
             for share in sizes.shares:
+                shares[OPTIMUM][share].append(course.optimum(share / 100))
                 for policy in ALL:
                     where = f"figure 7, {shape}, setting {number} of {len(settings)}, {share}%"
                     found = _told(course, policy, share / 100, report, where)
@@ -88,7 +92,7 @@ def by_budget(sizes: Budgets, report: Report) -> tuple[list[Row], list[Claim]]:
             for policy, mine in means[shape].items()
         ]
     claims = [
-        *claims_of("figure 7", means),
+        *claims_of("figure 7", means, without=(OPTIMUM,)),
         at_most("figure 7: stale results at 1.5 times the windows", stale, 0),
     ]
     return [*rows, *each], claims

@@ -27,6 +27,8 @@ SELECTIVITIES = (0.01, 0.1)
 """From the least to the most, as in table 3."""
 _COLUMNS = ("x", "y", "z")
 _NAMES = "abcd"
+_AT_ONCE = 10_000
+"""Settings that are drawn at once: few of them can be produced."""
 _PLANS: Mapping[Shape, str] = {"linear": "((a b) c) d", "bushy": "(a b) (c d)"}
 _ORDER: Mapping[Shape, tuple[int, ...]] = {"linear": (0, 1, 2), "bushy": (0, 2, 1)}
 """[column] which join of the plan is the one on it, the root last: a with b, b with c, c with d."""
@@ -99,11 +101,6 @@ class Setting:
     windows: tuple[int, ...]
     selectivities: tuple[float, float, float]
 
-    def results_per_second(self) -> float:
-        """What the windows hold joins with each new tuple."""
-        joined = float(np.prod(self.selectivities) * np.prod(self.windows))
-        return joined * sum(rate / window for rate, window in zip(self.rates, self.windows, strict=True))
-
     @property
     def text(self) -> str:
         """The setting in one line."""
@@ -114,7 +111,13 @@ class Setting:
 
 def drawn(rng: np.random.Generator, range_: tuple[float, float]) -> float:
     """A number from a range of table 3: small and large ones are as likely."""
-    return float(np.exp(rng.uniform(*np.log(range_))))
+    return float(_many(rng, range_, 1)[0])
+
+
+def _many(rng: np.random.Generator, range_: tuple[float, float], count: int) -> NDArray[np.float64]:
+    low, high = np.log(range_)
+    found: NDArray[np.float64] = np.exp(rng.uniform(low, high, count))
+    return found
 
 
 def draw_settings(seed: int, count: int, most_results: float) -> list[Setting]:
@@ -125,13 +128,15 @@ def draw_settings(seed: int, count: int, most_results: float) -> list[Setting]:
     rng = np.random.default_rng(seed)
     found: list[Setting] = []
     while len(found) < count:
-        rates = tuple(drawn(rng, RATES) for _ in _NAMES)
-        windows = tuple(round(drawn(rng, WINDOWS)) for _ in _NAMES)
-        first, second, third = (drawn(rng, SELECTIVITIES) for _ in _COLUMNS)
-        setting = Setting(rates, windows, (first, second, third))
-        if setting.results_per_second() <= most_results:
-            found.append(setting)
-    return found
+        rates = np.stack([_many(rng, RATES, _AT_ONCE) for _ in _NAMES])
+        windows = np.stack([_many(rng, WINDOWS, _AT_ONCE) for _ in _NAMES]).round()
+        selectivities = np.stack([_many(rng, SELECTIVITIES, _AT_ONCE) for _ in _COLUMNS])
+        results = selectivities.prod(axis=0) * windows.prod(axis=0) * (rates / windows).sum(axis=0)
+        for place in np.flatnonzero(results <= most_results).tolist():
+            first, second, third = selectivities[:, place].tolist()
+            held = tuple(int(rows) for rows in windows[:, place])
+            found.append(Setting(tuple(rates[:, place].tolist()), held, (first, second, third)))
+    return found[:count]
 
 
 def chain(shape: Shape, phases: Sequence[tuple[float, Setting]], seed: int) -> Workload:
