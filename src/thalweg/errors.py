@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,6 +84,19 @@ class OptionError(ThalwegError):
 
 class InputError(ThalwegError):
     """A table, file or row that cannot be read as the stream it is given for."""
+
+
+class ReaderError(InputError):
+    """Queries of a group that cannot be computed for some row; the others can.
+
+    Attributes:
+        reasons: by the name of each of them, why.
+
+    """
+
+    def __init__(self, reasons: Mapping[str, str]) -> None:
+        self.reasons = dict(reasons)
+        super().__init__("; ".join(f"query '{name}': {reason}" for name, reason in self.reasons.items()))
 
 
 class CheckpointError(ThalwegError):

@@ -23,9 +23,10 @@ from thalweg.engine.rows.layout import StreamLayout
 from thalweg.errors import ThalwegError
 from thalweg.experiments.jit.workloads import Clique
 from thalweg.options import Production
+from thalweg.plan.compiler import compile_programs
 from thalweg.plan.demand import find_demands, siblings
 from thalweg.plan.join_graph import JoinGraph
-from thalweg.plan.program import Programs, compile_programs
+from thalweg.plan.program import Programs
 from thalweg.plan.tree import TreePlan
 
 BUSHY = Clique("bushy", window_min=2, rate=1.0, streams=6, dmax=60)

@@ -45,9 +45,20 @@ def test_a_query_comes_and_goes(thalweg: Invoke, runs: Path) -> None:
     shown = thalweg("queries", runs).stdout.splitlines()
     right.release()
     assert shown[0] == f"{runs}: running"
-    assert shown[2].split() == ["query", "run", "slices", "results", "so", "far", "cost", "share", "directory"]
+    assert shown[2].split() == [
+        "query",
+        "run",
+        "status",
+        "slices",
+        "results",
+        "so",
+        "far",
+        "cost",
+        "share",
+        "directory",
+    ]
     assert len(shown) == 8
-    assert shown[5].startswith("more one   run1   t: 10 s | 30 s; q: 30 s ")
+    assert shown[5].startswith("more one   run1   running   t: 10 s | 30 s; q: 30 s ")
     assert shown[5].endswith(f"{runs}/run1/results/more%20one")
     assert thalweg("queries", runs).stdout.startswith(f"{runs}: not running\n")
 

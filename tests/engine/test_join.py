@@ -28,6 +28,8 @@ from thalweg.cql.query import (
 )
 from thalweg.engine.join.engine import JoinEngine
 from thalweg.engine.migration.joiner import Joiner, open_joiner
+from thalweg.engine.migration.parallel_track import ParallelTrack
+from thalweg.engine.migration.printed_parallel_track import PrintedParallelTrack
 from thalweg.engine.rows.encoding import mix
 from thalweg.engine.rows.layout import layouts
 from thalweg.engine.states.completion import Completion
@@ -304,9 +306,9 @@ def test_any_plan_and_any_changes_give_the_naive_answer(small: bool, seed: int) 
             patch.setattr("thalweg.engine.join.engine._STRETCH", rng.choice([1, 3, 10]))
             patch.setattr("thalweg.engine.states.completion._FEW_KEYS", rng.choice([0, 1, 16]))
             make_eager(patch, rng)
-            patch.setattr("thalweg.engine.migration.parallel_track._FIRST_SLOTS", 2)
-            patch.setattr("thalweg.engine.migration.parallel_track.ParallelTrack._stretch", rng.choice([1, 5]))
-            patch.setattr("thalweg.engine.migration.parallel_track.PrintedParallelTrack._stretch", rng.choice([1, 5]))
+            patch.setattr("thalweg.engine.migration.printed_parallel_track._FIRST_SLOTS", 2)
+            patch.setattr(ParallelTrack, "_stretch", rng.choice([1, 5]))
+            patch.setattr(PrintedParallelTrack, "_stretch", rng.choice([1, 5]))
         migration = rng.choice(MIGRATIONS)
         limit = rng.choice([None, 1, 2000]) if migration == "jisc" else None
         answer, _ = run(setting, rng, migration, limit, random_production(rng))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from thalweg.plan.compiler import compile_programs
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.passes import Setting, apply_passes
-from thalweg.plan.program import Program, Programs, Store, compile_programs
+from thalweg.plan.program import Program, Programs, Store
 from thalweg.plan.tree import LinearPlan, Node, Plan, TreePlan, parse_plan
 
 

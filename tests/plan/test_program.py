@@ -7,8 +7,9 @@ from itertools import product
 import pytest
 
 from tests.plan.random_worlds import all_keepings, all_trees, random_graph, random_statistics, seeded
+from thalweg.plan.compiler import compile_programs
 from thalweg.plan.join_graph import JoinGraph
-from thalweg.plan.program import Emit, Probe, Program, Programs, Rank, Store, compile_programs
+from thalweg.plan.program import Emit, Probe, Program, Programs, Rank, Store
 from thalweg.plan.search import rank
 from thalweg.plan.tree import LinearPlan, Node, Plan, TreePlan, parse_plan
 

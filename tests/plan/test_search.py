@@ -15,11 +15,11 @@ from tests.plan.random_worlds import (
 )
 from thalweg.errors import PlanError
 from thalweg.plan import orders, state_search, tree_search
+from thalweg.plan.compiler import compile_programs
 from thalweg.plan.cost import Costs
 from thalweg.plan.estimator import Estimator, TreeEstimator, splits_of
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.plan_cost import plan_cost
-from thalweg.plan.program import compile_programs
 from thalweg.plan.search import choose_plan, choose_states, rank, resolve_plan
 from thalweg.plan.statistics import Statistics
 from thalweg.plan.tree import Join, Leaf, LinearPlan, Plan, Tree, TreePlan, format_plan, left_deep, parse_plan

@@ -1,7 +1,8 @@
 """Queries that share a run come and go over buckets that lose their engines and run batches again.
 
 Those that are there from the beginning to the end have the answer of a replay of each alone. Those that come or go have
-what a single engine gives that nothing disturbs, and that is told of them at the same moments.
+what a single engine gives that nothing disturbs, and that is told of them at the same moments. Some cannot be computed
+for some row. They have what such an engine gives that they leave before the batch of that row.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import random
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
@@ -27,10 +29,13 @@ from thalweg.cql import Source
 from thalweg.driver.batches import run_batch
 from thalweg.driver.bucket_driver import BucketDriver
 from thalweg.driver.phases import Phases
+from thalweg.engine.rows.batch import Batch
 from thalweg.engine.time_bounds import NEVER
+from thalweg.errors import ReaderError
 from thalweg.plan.statistics import Statistics
 from thalweg.policies import Policies
 from thalweg.replayer import replay
+from thalweg.spark.bucket_spec import Spec
 from thalweg.spark.metrics import PHASES
 from thalweg.spark.refill import batch_of
 from thalweg.spark.run import Run, divided
@@ -61,6 +66,7 @@ class World:
         self.rng = rng
         self.names = ["a", "b", "c"][: rng.choice([2, 2, 3])]
         self.counts_rows = rng.random() < 0.3
+        self.divisors = [0, *[1] * rng.choice([9, 60]), 2] if rng.random() < 0.5 else [1, 2]
         self.sizes = [rng.randint(1, 3) for _ in self.names]
         self.tables = {name: self._table(rng.randint(0, 40)) for name in self.names}
         self.catalog = {name: Source(table.schema, "ts") for name, table in self.tables.items()}
@@ -74,6 +80,7 @@ class World:
                 "k": pa.array([rng.choice([1, 2, 3, None]) for _ in range(rows)], pa.int64()),
                 "v": pa.array([rng.randint(0, 5) for _ in range(rows)], pa.int64()),
                 "id": pa.array(range(rows), pa.int64()),
+                "w": pa.array([rng.choice(self.divisors) for _ in range(rows)], pa.int64()),
             }
         )
 
@@ -87,18 +94,19 @@ class World:
         items = ", ".join(f"{name} {alias[name]} {self._window(name)}" for name in names)
         conditions = [f"{alias[one]}.k = {alias[other]}.k" for one, other in pairwise(names)]
         conditions += [
-            rng.choice(["{}.v > 1", "{}.v % 2 = 0", "{}.id < 20"]).format(alias[name])
+            rng.choice(["{}.v > 1", "{}.v % 2 = 0", "{}.id < 20", "6 / {}.w > 1"]).format(alias[name])
             for name in names
             if rng.random() < 0.4
         ]
         first, second = alias[names[0]], alias[names[1]]
         if rng.random() < 0.3:
-            conditions.append(f"({first}.v + {second}.v) % 3 <> 1")
-        shown = f"{first}.id AS one, {second}.id AS two"
+            conditions.append(rng.choice([f"({first}.v + {second}.v) % 3 <> 1", f"{first}.v / {second}.w < 5"]))
+        shown = f"{first}.id AS one, {rng.choice(['', '', '6 / '])}{second}.{rng.choice(['id', 'w'])} AS two"
         kind = rng.choice(["", "", "DSTREAM ", "groups", "all"])
         where = f"FROM {items} WHERE {' AND '.join(conditions)}"
         if kind == "groups":
-            return f"SELECT {first}.k, COUNT(*) AS n, SUM({second}.v) AS s {where} GROUP BY {first}.k"
+            summed = rng.choice([f"{second}.v", f"{second}.v / {first}.w"])
+            return f"SELECT {first}.k, COUNT(*) AS n, SUM({summed}) AS s {where} GROUP BY {first}.k"
         if kind == "all":
             return f"SELECT COUNT(*) AS n, MAX({first}.id) AS m {where}"
         return f"SELECT {kind}{shown} {where}"
@@ -122,17 +130,71 @@ def test_queries_that_share_a_run(seed: int) -> None:
         check(world, Run("run1", founder, most_buckets, taken, world.catalog, carried), seed)
 
 
+@dataclass
+class Moment:
+    """What a batch brought: the rows of each stream, who was there from then on, and the watermark before it."""
+
+    rows: dict[int, Batch]
+    present: list[Registered]
+    watermark: int
+    ends: bool
+
+
+@dataclass
+class Expected:
+    """What a single engine gives that nothing disturbs."""
+
+    rows: dict[str, Rows] = field(default_factory=dict)
+    failed: dict[Registered, int] = field(default_factory=dict)
+    """The batch in which each query has failed."""
+
+
+def expected(spec: Spec, moments: list[Moment]) -> Expected:
+    """Queries that fail in a batch leave before it: then all begins again."""
+    known = Expected()
+    while True:
+        known.rows = {}
+        try:
+            _play(spec, moments, known)
+        except ReaderError:
+            continue
+        return known
+
+
+def _play(spec: Spec, moments: list[Moment], known: Expected) -> None:
+    assert spec.shared is not None
+    driver: BucketDriver | None = None
+    there: list[Registered] = []
+    for number, moment in enumerate(moments):
+        entered = [each for each in moment.present if known.failed.get(each, number) >= number]
+        staying = [each for each in entered if known.failed.get(each) != number]
+        try:
+            if driver is None:
+                driver = BucketDriver(spec.shared.group(staying), Policies(), keeps_all=True)
+                driver.begin(Statistics.default(spec.query), None)
+            else:
+                for queries in (entered, staying):
+                    if queries != there:
+                        driver.serve(spec.shared.group(queries), moment.watermark)
+                        there = queries
+            there = staying
+            if moment.rows or moment.ends:
+                watermark = 2**62 if moment.ends else moments[number + 1].watermark
+                for reader, table in run_batch(driver, spec.query, moment.rows, watermark, Phases(PHASES))[0]:
+                    known.rows.setdefault(reader, Counter()).update(map(repr, table.to_pylist()))
+        except ReaderError as error:
+            known.failed |= {each: number for each in moment.present if each.name in error.reasons}
+            raise
+
+
 def check(world: World, run: Run, seed: int) -> None:
     """Play a run of these queries, to which others come."""
     rng = world.rng
     disorder = rng.choice([0, 3, 10]) * SECOND
     policies = Policies(states=rng.choice(["all", "none", "auto"]), adaptive=rng.choice([None, EAGER]))
     spec = shared_spec(run, run.registered, disorder, policies)
-    assert spec.shared is not None
     query = spec.query
-    undisturbed = BucketDriver(spec.shared.group(run.registered), Policies(), keeps_all=True)
-    undisturbed.begin(Statistics.default(query), None)
-    wanted: dict[str, Rows] = {}
+    moments: list[Moment] = []
     present, lasting, watermark, numbers = list(run.registered), {each.name for each in run.registered}, NEVER, 0
     with tempfile.TemporaryDirectory() as directory:
         troubled = rng.choice([0.0, 0.2, 0.6])
@@ -141,6 +203,9 @@ def check(world: World, run: Run, seed: int) -> None:
         loses_all = rng.random() < 0.3
         for rows in [*_batches(world, [ref.stream for ref in query.streams], disorder), None]:
             commands: list[dict[str, Any]] = []
+            gone = [each for each in present if each.name in running.failed]
+            present = [each for each in present if each not in gone]
+            lasting -= {each.name for each in gone}
             if rows is None:
                 commands.append({"command": "end"})
             elif watermark != NEVER:
@@ -154,8 +219,6 @@ def check(world: World, run: Run, seed: int) -> None:
                     leaving = present.pop(rng.randrange(len(present)))
                     lasting.discard(leaving.name)
                     commands.append({"command": "leave", "query": "run1", "name": leaving.name})
-                if commands:
-                    undisturbed.serve(spec.shared.group(present), watermark)
             given_rows = rows or [None] * len(query.streams)
             if loses_all:
                 for bucket in running.buckets:
@@ -164,22 +227,24 @@ def check(world: World, run: Run, seed: int) -> None:
                 each.batch(given_rows, commands)
             for one, other in zip(running.buckets, lived_on.buckets, strict=True):
                 assert one.committed == other.committed, f"seed {seed}"
+            assert running.failed.keys() == lived_on.failed.keys()
             metrics = running.buckets[0].metrics
-            assert not metrics or metrics[-1]["refused"] == [], f"seed {seed}: {metrics[-1]['refused']}"
+            refused = [each for each in metrics[-1]["refused"] if "cannot be computed" not in each] if metrics else []
+            assert refused == [], f"seed {seed}: {refused}"
+            taken = {s: batch_of(query, s, each[0]) for s, each in enumerate(given_rows) if each is not None}
+            moments.append(Moment(taken, list(present), watermark, rows is None))
             if metrics:
                 watermark = cast("int", metrics[-1]["watermark"]) if rows is not None else 2**62
-            taken = {s: batch_of(query, s, each[0]) for s, each in enumerate(given_rows) if each is not None}
-            if taken or rows is None:
-                for reader, table in run_batch(undisturbed, query, taken, watermark, Phases(PHASES))[0]:
-                    wanted.setdefault(reader, Counter()).update(map(repr, table.to_pylist()))
+    known = expected(spec, moments)
+    assert running.failed.keys() == {each.name for each in known.failed}, f"seed {seed}"
     texts = {each.name: each.text for each in run.registered}
     names = {*texts, *(f"new{number}" for number in range(1, numbers + 1))}
     for name in sorted(names):
         got = Counter(map(repr, running.answer(name)))
         assert got == Counter(map(repr, lived_on.answer(name))), f"seed {seed}, {name}"
-        want = wanted.get(name, Counter())
+        want = known.rows.get(name, Counter())
         assert got == want, f"seed {seed}, {name}: missing {want - got}, extra {got - want}"
-        if name in lasting:
+        if name in lasting and name not in running.failed:
             alone = Counter(map(repr, replay(texts[name], world.tables).to_pylist()))
             assert got == alone, f"seed {seed}, {texts[name]}: missing {alone - got}, extra {got - alone}"
 

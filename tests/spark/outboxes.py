@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from thalweg.spark.outbox.directory import Outbox
 from thalweg.spark.outbox.files import LocalFiles
-from thalweg.spark.outbox.layout import Staged
+from thalweg.spark.outbox.layout import Failure, Staged
 from thalweg.spark.outbox.publishing import publish
 from thalweg.spark.outbox.staging import Stage
 from thalweg.spark.packing import blob
@@ -82,6 +82,16 @@ def table(batch: int, rows: Sequence[int]) -> pa.Table:
     return pa.table([pa.array([batch] * len(rows), pa.int64()), pa.array(rows, pa.int64())], schema=SCHEMA)
 
 
+Failing = dict[str, int]
+"""For each reader that fails, the batch that finds that out."""
+
+
+def failures(batch: int, failing: Failing, attempt: int = 0) -> list[Failure]:
+    """What a batch has of readers that fail. Why is told by the row that an attempt meets first."""
+    found = [name for name, first in failing.items() if first == batch]
+    return [Failure(name, batch, 0, f"something is wrong, attempt {attempt}") for name in found]
+
+
 def stage(outbox: Outbox, batch: int, given: Input, attempt: int = 0) -> list[Staged]:
     """What the tasks of an attempt at a batch stage; attempts give bodies to tasks in different ways."""
     staged: list[Staged] = []
@@ -97,9 +107,9 @@ def stage(outbox: Outbox, batch: int, given: Input, attempt: int = 0) -> list[St
     return staged
 
 
-def run(outbox: Outbox, batch: int, given: Input, attempt: int = 0) -> None:
+def run(outbox: Outbox, batch: int, given: Input, attempt: int = 0, failing: Failing | None = None) -> None:
     """A batch from its first task to the end of its commit."""
-    publish(outbox, QUERY, batch, stage(outbox, batch, given, attempt))
+    publish(outbox, QUERY, batch, stage(outbox, batch, given, attempt), failures(batch, failing or {}, attempt))
 
 
 def opened(directory: Path, readers: Iterator[str] | Sequence[str]) -> Outbox:

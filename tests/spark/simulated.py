@@ -27,7 +27,7 @@ from thalweg.engine.rows.interner import comparable
 from thalweg.engine.time_bounds import NEVER
 from thalweg.plan.partitioning import Coordinate, Partitioning
 from thalweg.policies import DEFAULT_POLICIES, Policies
-from thalweg.spark.bucket_spec import Arriving, Outcome, Spec
+from thalweg.spark.bucket_spec import Arriving, Delivery, Outcome, Spec
 from thalweg.spark.carriage import Kept, carriage, narrowed
 from thalweg.spark.chunks import PIECES
 from thalweg.spark.commands import Sent
@@ -67,7 +67,6 @@ class SimulatedBucket:
         self._log = DictLog()
         self._kept: dict[int, Resident] = {}
         self.metrics: list[dict[str, object]] = []
-        self.answers: dict[str, list[pa.Table]] = {}
         self.work: Work | None = None
 
     @property
@@ -103,8 +102,8 @@ class SimulatedBucket:
         """How many rows there are in the log."""
         return sum(table.num_rows for body in self._log.held.values() for table in unbundle(body))
 
-    def run(self, arriving: Arriving) -> list[pa.Table]:
-        """The results of a batch; attempts at it that fail after their work is done would have written the same."""
+    def run(self, arriving: Arriving) -> list[Delivery]:
+        """What a batch has for readers; attempts that fail after their work is done would have written the same."""
         failed = []
         while self._rng.random() < self._troubled:
             failed.append(self._attempt(arriving))
@@ -116,9 +115,7 @@ class SimulatedBucket:
         self._log, self._record = log, outcome.record
         self.metrics.append(outcome.metrics)
         json.dumps(outcome.metrics)
-        for reader, body in outcome.results:
-            self.answers.setdefault(reader, []).append(unblob(body))
-        return [unblob(body) for _, body in outcome.results]
+        return outcome.results
 
     def _attempt(self, arriving: Arriving) -> tuple[DictLog, Outcome]:
         """By one of three workers, which may find the directory taken by another, or cleared."""
@@ -136,8 +133,12 @@ class SimulatedBucket:
 
 
 def rows_of(outcome: Outcome) -> Counter[tuple[str, str]]:
-    """The results of an attempt, with their readers; engines that have learned otherwise may find them in any order."""
-    return Counter((reader, repr(row)) for reader, body in outcome.results for row in unblob(body).to_pylist())
+    """The results of an attempt, with their readers; engines that have learned otherwise may find them in any order.
+
+    Also who has failed, but not why: the first row that is found may be another.
+    """
+    rows = [(each.reader, repr(row)) for each in outcome.results if each.body for row in unblob(each.body).to_pylist()]
+    return Counter([*rows, *((each.reader, "failed") for each in outcome.results if each.failure)])
 
 
 class SimulatedQuery:
@@ -152,10 +153,31 @@ class SimulatedQuery:
             SimulatedBucket(spec, b, rng, troubled, directory / str(b)) for b in range(partitioning.buckets)
         ]
         self._moment = 0
+        self.published: dict[str, list[pa.Table]] = {}
+        self.failed: dict[str, tuple[int, str]] = {}
+        """By reader, the batch in which it failed, and why."""
+        self._leaving: dict[str, dict[str, Any]] = {}
+        """What the commit of the batch before has to say of those."""
 
     def answer(self, reader: str) -> list[dict[str, Any]]:
         """The rows of one of the queries that share the run."""
-        return [row for each in self.buckets for table in each.answers.get(reader, ()) for row in table.to_pylist()]
+        return [row for table in self.published.get(reader, ()) for row in table.to_pylist()]
+
+    def _publish(self, batch: int, delivered: Sequence[Delivery]) -> list[pa.Table]:
+        """What an outbox shows of what all buckets have for readers."""
+
+        def is_out(each: Delivery) -> bool:
+            return each.reader in self.failed and each.since <= self.failed[each.reader][0]
+
+        for each in delivered:
+            if each.failure is not None:
+                self._leaving[each.reader] = {"command": "leave", "name": each.reader, "since": each.since}
+                if not is_out(each):
+                    self.failed[each.reader] = batch, each.failure
+        shown = [(each.reader, unblob(each.body)) for each in delivered if each.body is not None and not is_out(each)]
+        for reader, table in shown:
+            self.published.setdefault(reader, []).append(table)
+        return [table for _, table in shown]
 
     def batch(
         self,
@@ -164,7 +186,9 @@ class SimulatedQuery:
     ) -> list[pa.Table]:
         """Run a micro-batch: the rows of each stream with their event times, and commands, or texts for such."""
         self._moment += 1
-        arriving = [Arriving() for _ in self.buckets]
+        commands = [*commands, *self._leaving.values()]
+        self._leaving = {}
+        arriving = [Arriving(batch=self._moment) for _ in self.buckets]
         for stream, given in enumerate(rows):
             if given is not None:
                 for row in self._packed(stream, *given):
@@ -180,12 +204,13 @@ class SimulatedQuery:
                 Sent(position, f"{position}.json", command if isinstance(command, str) else json.dumps(command))
                 for position, command in enumerate(commands)
             ]
-        return [
-            table
+        delivered = [
+            each
             for bucket, mine in zip(self.buckets, arriving, strict=True)
             if mine.news or mine.commands
-            for table in bucket.run(mine)
+            for each in bucket.run(mine)
         ]
+        return self._publish(self._moment, delivered)
 
     def _packed(self, stream: int, table: pa.Table, times: Sequence[int | None]) -> list[dict[str, Any]]:
         carried = table.select(list(self._carried[stream]))

@@ -58,7 +58,7 @@ class Run:
         self.kept = resident if resident.is_imaged else None
         self.record = outcome.record
         self.rebuilds += outcome.metrics["rebuilds"]
-        return [unblob(body) for _, body in outcome.results]
+        return [unblob(each.body or b"") for each in outcome.results]
 
 
 def rows(tables: list[pa.Table]) -> Counter[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ from tests.spark.outboxes import (
 )
 from thalweg.errors import OutboxError
 from thalweg.spark.outbox.directory import Outbox
-from thalweg.spark.outbox.layout import Staged, parsed_manifest
+from thalweg.spark.outbox.layout import Failure, Staged, parsed_manifest
 from thalweg.spark.outbox.publishing import publish
 from thalweg.spark.outbox.sink import OutboxWriter, Written
 from thalweg.spark.outbox.staging import Stage
@@ -117,6 +118,76 @@ def test_many_crashes_in_a_row_are_healed(tmp_path: Path) -> None:
         except AssertionError as error:
             error.add_note(f"seed {SEED}, case {case}, kills before operations {kills}")
             raise
+
+
+def test_a_reader_that_fails_has_nothing_from_its_batch_on_wherever_a_process_dies(tmp_path: Path) -> None:
+    """Somebody finds that reader a fails in batch 1, and the tasks go on sending rows of it for ever."""
+    operation, killed = 0, True
+    while killed:
+        outbox = opened(tmp_path / str(operation), tuple(GIVEN))
+        files, batch = killed_at(operation), 0
+        try:
+            for batch in range(BATCHES):
+                run(Outbox(outbox.places.root, files), batch, GIVEN, 0, {"a": 1})
+            killed = False
+        except Killed:
+            operation += 1
+        told = outbox.failure("a")
+        for again in range(batch, BATCHES):
+            run(outbox, again, GIVEN, 1, {"a": 1})
+        assert visible(outbox, "a") == wanted(GIVEN, "a", 1)
+        assert visible(outbox, "b") == wanted(GIVEN, "b", BATCHES)
+        assert outbox.failure("b") is None
+        failure = outbox.failure("a")
+        assert failure is not None
+        assert (failure.batch, failure.since) == (1, 0)
+        assert told in (None, failure), "what was published has changed"
+    assert operation > 60
+
+
+def test_a_reader_that_comes_again_has_what_is_its_own(tmp_path: Path) -> None:
+    outbox = opened(tmp_path, ["a"])
+    given = {"a": [[1], [1], [1], [1], [1]]}
+    failure = Failure("a", 1, 0, "something is wrong")
+    for batch in range(5):
+        staged = [replace(file, since=3 if batch >= 3 else 0) for file in stage(outbox, batch, given)]
+        publish(outbox, QUERY, batch, staged, [failure] if batch == 1 else ())
+    assert [batch for batch, _ in visible(outbox, "a")] == [0, 3, 4]
+    again = replace(failure, batch=5, since=3)
+    publish(outbox, QUERY, 5, [], [again])
+    assert outbox.failure("a") == again
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_folded_manifests_count_once_wherever_a_process_dies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    monkeypatch.setattr("thalweg.spark.outbox.publishing._FOLDED", 2)
+    monkeypatch.setattr("thalweg.spark.outbox.publishing._LOOK_EVERY", 1)
+    rng = random.Random(seed)
+    batches = 7
+    given = {name: [[rng.randint(1, 3)] for _ in range(batches)] for name in ("a", "b")}
+    operation, killed = seed, True
+    while killed:
+        outbox = opened(tmp_path / str(operation), tuple(given))
+        files, batch = killed_at(operation), 0
+        try:
+            for batch in range(batches):
+                run(Outbox(outbox.places.root, files), batch, given)
+            killed = False
+        except Killed:
+            for name in given:
+                done = outbox.totals(name).rows
+                assert done in (len(wanted(given, name, batch)), len(wanted(given, name, batch + 1)))
+        for again in range(batch, batches):
+            run(outbox, again, given, 1)
+        for name in given:
+            assert visible(outbox, name) == wanted(given, name, batches)
+            totals = outbox.totals(name)
+            assert (totals.batches, totals.files, totals.rows) == (7, 7, len(wanted(given, name, batches)))
+            assert len(outbox.batches(name)) < 4
+        operation += 23
+    assert operation > 150
 
 
 def overtaken(directory: Path, operation: int, ahead: int, *, in_commit: bool) -> bool:

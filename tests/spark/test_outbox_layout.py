@@ -14,8 +14,8 @@ import pytest
 
 from tests.spark.outboxes import QUERY, SCHEMA, Input, opened, run, stage, table, visible, wanted
 from thalweg.errors import OutboxError
-from thalweg.spark.outbox.directory import Outbox, Totals
-from thalweg.spark.outbox.layout import folder_name, reader_name
+from thalweg.spark.outbox.directory import Outbox
+from thalweg.spark.outbox.layout import Totals, folder_name, reader_name
 from thalweg.spark.outbox.publishing import publish
 from thalweg.spark.outbox.sink import OutboxSink, OutboxWriter
 from thalweg.spark.outbox.staging import Stage

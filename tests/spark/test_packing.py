@@ -11,7 +11,7 @@ import pytest
 
 from thalweg.cql import Source, bind
 from thalweg.plan.partitioning import choose_partitioning
-from thalweg.spark.bucket_spec import Outcome
+from thalweg.spark.bucket_spec import Delivery, Outcome
 from thalweg.spark.bucket_task import _emitted
 from thalweg.spark.packing import PARTITION, PASSES, Packer, T, hash_column, unblob
 
@@ -59,7 +59,8 @@ def test_no_blob_is_large_and_their_places_order_the_rows(monkeypatch: pytest.Mo
     assert [body.num_rows for body in rejected] == [3, 2]
 
 
-RESULTS = [("one", b"x" * 6), ("two", b"y" * 4), ("one", b"z" * 20), ("two", b"w")]
+BODIES = [("one", b"x" * 6), ("two", b"y" * 4), ("one", b"z" * 20), ("two", b"w")]
+RESULTS = [Delivery(reader, 0, body) for reader, body in BODIES]
 """Of two readers, who share the frames."""
 
 
@@ -67,7 +68,7 @@ def test_results_go_to_spark_in_frames_that_are_not_too_large(monkeypatch: pytes
     monkeypatch.setattr("thalweg.spark.bucket_task._FRAME_BYTES", 10)
     outcome = Outcome(batch=0, results=RESULTS, kept_out=[], record="", metrics={"a": 1})
     frames = [list(zip(frame["reader"], frame["body"], strict=True)) for frame in _emitted(7, outcome)]
-    assert frames == [RESULTS[:2], RESULTS[2:3], RESULTS[3:]]
+    assert frames == [BODIES[:2], BODIES[2:3], BODIES[3:]]
     assert [text for frame in _emitted(7, outcome) for text in frame["metrics"]] == ['{"a": 1}', None, None, None]
 
 
@@ -79,9 +80,7 @@ def test_a_batch_without_results_still_tells_its_metrics() -> None:
 
 def test_what_spark_adds_up_is_told_once() -> None:
     metrics = {"results": 2, "state_bytes": 2**60 + 1, "savings": {"suspensions": 3}}
-    (frame,) = _emitted(
-        7, Outcome(batch=0, results=[("one", b"x"), ("one", b"y")], kept_out=[], record="", metrics=metrics)
-    )
+    (frame,) = _emitted(7, Outcome(batch=0, results=RESULTS[:2], kept_out=[], record="", metrics=metrics))
     assert frame[["results", "state_bytes", "suspensions", "probes"]].values.tolist() == [
         [2, 2**60 + 1, 3, 0],
         [0, 0, 0, 0],

@@ -10,11 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.registering import CATALOG, JOIN, LONG, SHORT, begin
+from tests.spark.registering import CATALOG, JOIN, LONG, SHORT, begin, new_run
 from thalweg.errors import InputError, OptionError, OutboxError, QueryError, ThalwegError
+from thalweg.spark.outbox.layout import Failure
+from thalweg.spark.outbox.publishing import publish
 from thalweg.spark.overview import overview
 from thalweg.spark.queries_file import Running, is_running
-from thalweg.spark.registry import Registry
+from thalweg.spark.registry import Registry, names_of
+from thalweg.spark.run import divided
+from thalweg.spark.shared_run import Registered
 
 ROWS = "SELECT {} t.px FROM trades t [PARTITION BY sym ROWS {}], quotes q [RANGE 1 SECOND] WHERE t.sym = q.sym"
 
@@ -119,7 +123,7 @@ def test_another_join_is_sent_to_nobody(tmp_path: Path) -> None:
     assert registry.register("news", "SELECT n.headline FROM news n [NOW]", CATALOG) is None
     assert registry.why_apart("other", text) == ["query 'other' does not join what the queries of 'run1' join"]
     assert commands(registry) == []
-    assert not registry.has("other")
+    assert names_of(registry.runs) == ["short"]
 
 
 def test_groups_are_not_torn_apart(tmp_path: Path) -> None:
@@ -185,7 +189,7 @@ def test_a_directory_of_somebody_else(tmp_path: Path) -> None:
     for text, said in (('{"version": 0}', "is of another version"), ("{", "is no JSON"), ("\udc80", "cannot be read")):
         (tmp_path / "queries.json").write_bytes(text.encode("utf-8", "surrogateescape"))
         with pytest.raises(InputError, match=said):
-            Registry(tmp_path).has("x")
+            _ = Registry(tmp_path).runs
     with pytest.raises(OptionError, match="is a path that driver and workers share, not s3://b/c"):
         Registry("s3://b/c")
 
@@ -240,3 +244,42 @@ def test_what_is_known_of_queries(tmp_path: Path) -> None:
 def test_no_spark_is_needed() -> None:
     code = "import sys; sys.modules['pyspark'] = None; import thalweg.spark.overview, thalweg.spark.registry"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def fail(registry: Registry, name: str, batch: int = 3, since: int = 0) -> None:
+    """Let a query have failed in a batch."""
+    publish(registry.outbox("run1"), "spark's id", batch, [], [Failure(name, batch, since, "1 / 0 has no value")])
+
+
+def test_a_query_that_has_failed_is_shown_and_lets_another_one_have_its_name(tmp_path: Path) -> None:
+    registry = begin(tmp_path, {"short": SHORT, "long": LONG})
+    fail(registry, "short")
+    rows = {row["query"]: row for row in overview(registry)}
+    assert (rows["long"]["status"], rows["long"]["failure"]) == ("stopped", None)
+    assert (rows["short"]["status"], rows["short"]["failure"]) == (
+        "failed",
+        "failed in batch 3 of run1: 1 / 0 has no value",
+    )
+    sent = len(registry.commands.names())
+    assert registry.register("short", SHORT.replace("10 SECONDS", "9 SECONDS")) == "run1"
+    assert len(registry.commands.names()) == sent + 1  # its run was told to let the other one go when that failed
+    assert [row["status"] for row in overview(registry)] == ["stopped", "stopped"]
+    with pytest.raises(QueryError, match="there is a query 'short'"):
+        registry.register("short", SHORT)
+    fail(registry, "short", batch=7, since=5)
+    assert registry.failure_of("short") == "failed in batch 7 of run1: 1 / 0 has no value"
+    assert registry.deregister("short") == "run1"
+    assert len(registry.commands.names()) == sent + 1
+    assert [row["query"] for row in overview(registry)] == ["long"]
+
+
+def test_the_last_query_of_a_run_that_has_failed_can_be_replaced_there_alone(tmp_path: Path) -> None:
+    registry = begin(tmp_path, {"short": SHORT})
+    fail(registry, "short")
+    other = "SELECT t.px FROM trades t, quotes q WHERE t.px = q.bid WINDOW RANGE 10 SECONDS"
+    assert registry.register("short", other) is None
+    founder, taken = divided([Registered("short", other)], 2, CATALOG)[0]
+    with pytest.raises(QueryError, match="is the last one of 'run1', which the new one cannot share"):
+        registry.add_run(new_run("run2", founder, taken, 2), {})
+    assert registry.register("short", SHORT.replace("10 SECONDS", "9 SECONDS")) == "run1"
+    assert registry.failure_of("short") is None

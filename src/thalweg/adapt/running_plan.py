@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from thalweg.adapt.prices import Prices
+from thalweg.plan.compiler import compile_programs
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.plan_cost import programs_cost
-from thalweg.plan.program import Programs, Rank, compile_programs
+from thalweg.plan.program import Programs, Rank
 from thalweg.plan.search import rank
 from thalweg.plan.statistics import Statistics
 from thalweg.plan.tree import LinearPlan, Plan

@@ -37,7 +37,8 @@ class BatchReport:
     ``tuples`` is what the base windows hold after it, ``entries`` what the kept states hold; ``histories`` are the
     plans of every bucket (``App.plan_history``); ``savings`` is what feedback
     saved (:class:`thalweg.engine.feedback.memory.Savings`), if joins give some; ``ended``: the input has, by a command.
-    ``queries`` are the results of each of the queries that share the run.
+    ``queries`` are the results of each of the queries that share the run, ``failed`` those that failed in the batch,
+    with the reasons.
     """
 
     number: int
@@ -60,6 +61,7 @@ class BatchReport:
     refused: tuple[str, ...] = ()
     latest_refused: tuple[str, ...] = ()
     queries: Mapping[str, int] = field(default_factory=dict)
+    failed: Mapping[str, str] = field(default_factory=dict)
 
 
 def report_of(app: App, progress: StreamingQueryProgress) -> BatchReport | None:
@@ -90,14 +92,15 @@ def report_of(app: App, progress: StreamingQueryProgress) -> BatchReport | None:
         refused=tuple(metrics["refused"]),
         latest_refused=tuple(metrics["latest_refused"]),
         queries=dict(metrics["queries"]),
+        failed=metrics["failed"],
     )
 
 
 @dataclass(slots=True)
 class Totals:
-    """All batches of a run together; ``plans`` are those used, each with the batch it was first seen after.
+    """All batches since a start together; ``plans`` are those used, each with the batch it was first seen after.
 
-    ``refused`` are the commands that were not obeyed, with the reasons.
+    ``refused`` are the commands that were not obeyed, with the reasons, and ``failed`` the queries that ended.
     ``savings`` is what feedback saved in all of them, and what it has suspended after the last.
     """
 
@@ -113,6 +116,7 @@ class Totals:
     refused: list[str] = field(default_factory=list)
     savings: Counter[str] = field(default_factory=Counter)
     queries: Counter[str] = field(default_factory=Counter)
+    failed: dict[str, str] = field(default_factory=dict)
     last: BatchReport | None = None
 
     def add(self, report: BatchReport) -> None:
@@ -129,6 +133,7 @@ class Totals:
         self.refused += report.refused
         self.savings.update(report.savings)
         self.queries.update(report.queries)
+        self.failed |= report.failed
         if report.savings:
             self.savings["suspended"] = report.savings["suspended"]
         self.last = report

@@ -123,11 +123,12 @@ def queries(
 
 
 def print_queries(rows: list[dict[str, Any]], taken: Mapping[str, int] | None = None) -> None:
-    """A table of queries; ``taken``: how many results each had in this run of the program."""
+    """A table of queries; ``taken``: how many results each had since the program was started."""
     now = () if taken is None else ("results",)
     table = grid(
         "query",
         "run",
+        "status",
         "slices",
         *now,
         "results so far",
@@ -140,6 +141,7 @@ def print_queries(rows: list[dict[str, Any]], taken: Mapping[str, int] | None = 
         table.add_row(
             row["query"],
             row["run"],
+            row["status"],
             slices_text(row["slices"]),
             *counts,
             f"{row['results_so_far']:,}",
@@ -147,6 +149,9 @@ def print_queries(rows: list[dict[str, Any]], taken: Mapping[str, int] | None = 
             row["directory"],
         )
     show(output(), table)
+    for row in rows:
+        if row["failure"] is not None:
+            output().print(f"\n{row['query']} {row['failure']}", soft_wrap=True)
 
 
 def slices_text(slices: Mapping[str, str]) -> str:

@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from thalweg.cli.console import diagnostics, grid, output, show
 from thalweg.cli.job import outlook
 from thalweg.cli.live import write_live
@@ -72,11 +74,13 @@ class SharedJob:
             if ends and not wish.asked:
                 registry.commands.send(new_command("end"))
                 self._follow(totals, wish, see, say)
-        self._sum_up(registry, totals, clock.perf_counter() - begun)
+        has_failed = self._sum_up(registry, totals, clock.perf_counter() - begun)
         if once and not wish.asked:
             ended = ends or any(each.last is not None and each.last.ended for each in totals.values())
             for name, each in totals.items():
                 output().print(f"\n{name}: {outlook(each, str(self.directory), ended=ended)}", soft_wrap=True)
+        if has_failed:
+            raise typer.Exit(1)
         return wish.asked
 
     def _follow(self, totals: ByRun, wish: Interruption, see: Callable[[ByRun], None], say: Say) -> None:
@@ -115,8 +119,8 @@ class SharedJob:
             each.look(say)
         see(totals)
 
-    def _sum_up(self, registry: Any, totals: ByRun, seconds: float) -> None:
-        """What the runs read, gave, kept out and hold."""
+    def _sum_up(self, registry: Any, totals: ByRun, seconds: float) -> bool:
+        """What the runs read, gave, kept out and hold; whether a query has failed."""
         from thalweg.spark.overview import overview
 
         console = output()
@@ -147,6 +151,7 @@ class SharedJob:
                 show(console, intake_table(so_far))
             for text in each.refused:
                 console.print(f"\n{name}: command refused: {text}", soft_wrap=True)
+        return any(row["status"] == "failed" for row in rows)
 
 
 Say = Callable[[str], None]

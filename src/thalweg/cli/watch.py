@@ -127,7 +127,7 @@ def live_view(name: str, *, in_place: bool) -> Iterator[View]:
 
 
 def warnings_of(totals: Totals, told: set[str]) -> Iterator[str]:
-    """What should not go unnoticed, each once: commands that were refused, and streams of which many rows are late.
+    """What should not go unnoticed, each once: refused commands, failed queries, and streams with many late rows.
 
     ``told`` has what was said before; of refused commands, how many.
     """
@@ -137,6 +137,10 @@ def warnings_of(totals: Totals, told: set[str]) -> Iterator[str]:
         if (mark := f"refused {number}") not in told:
             told.add(mark)
             yield f"warning: command refused: {text}"
+    for name, reason in totals.failed.items():
+        if (mark := f"failed {name}") not in told:
+            told.add(mark)
+            yield f"warning: query '{name}' has failed and ends, the others go on: {reason}"
     last = totals.last
     if last is None or last.ended:
         return

@@ -8,9 +8,9 @@ four kinds of conditions), ``constraints`` and ``windows`` (time), ``aggregates`
 """
 
 from thalweg.cql.binder import bind
-from thalweg.cql.durations import format_interval, parse_interval
+from thalweg.cql.durations import format_interval, interval_option, parse_interval
 from thalweg.cql.query import Query
 from thalweg.cql.rendering import render
 from thalweg.cql.scope import Source, match_name
 
-__all__ = ["Query", "Source", "bind", "format_interval", "match_name", "parse_interval", "render"]
+__all__ = ["Query", "Source", "bind", "format_interval", "interval_option", "match_name", "parse_interval", "render"]

@@ -103,6 +103,14 @@ def parse_interval(text: str) -> int:
     return microseconds
 
 
+def interval_option(option: str, text: str) -> int:
+    """The same, of an option of this name: errors speak of it."""
+    try:
+        return parse_interval(text)
+    except OptionError as error:
+        raise OptionError(f"option {option} is '{text}': {error}") from error
+
+
 def whole_units(microseconds: int) -> tuple[int, str]:
     """A length in the largest unit that measures it in whole numbers.
 

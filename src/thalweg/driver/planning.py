@@ -1,4 +1,4 @@
-"""What is asked before a query runs: its plan, what the first rows say, and what interval an option means."""
+"""What is asked before a query runs: its plan, what the first rows say, and whether it may have a budget."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from thalweg.cql import parse_interval
 from thalweg.cql.group import Group
 from thalweg.cql.query import Query
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.rows.batch import Batch
 from thalweg.engine.windows.sampling import SAMPLE_ROWS, sample
-from thalweg.errors import OptionError, ThalwegError
+from thalweg.errors import OptionError
 from thalweg.options import States
 from thalweg.plan.difference import AnyPlan, as_written, parse_difference
 from thalweg.plan.join_graph import JoinGraph
@@ -54,11 +53,3 @@ def _beginning(schema: pa.Schema, batch: Batch | None) -> tuple[pa.Table, Int64s
         return schema.empty_table(), np.zeros(0, np.int64), 0
     order = np.argsort(batch.times, kind="stable")[:SAMPLE_ROWS]
     return batch.table.take(pa.array(order)), batch.times[order], batch.table.num_rows
-
-
-def interval_option(option: str, text: str) -> int:
-    """The microseconds that the text of an option stands for."""
-    try:
-        return parse_interval(text)
-    except ThalwegError as error:
-        raise OptionError(f"option {option} is '{text}': {error}") from error

@@ -35,14 +35,14 @@ from thalweg.engine.machine.accounts import Accounts
 from thalweg.engine.migration.joiner import Joiner, open_joiner
 from thalweg.engine.observations import Counts, Glimpse, StoreSize, Work
 from thalweg.engine.outputs.asked_again import AskedAgain
-from thalweg.engine.outputs.readers import Emitted, Part, ReaderEnd, Routing
+from thalweg.engine.outputs.readers import UNCOMPUTABLE, Emitted, Part, ReaderEnd, Routing
 from thalweg.engine.outputs.results import Verdict, engine_columns, needs_times, payload_columns, true_keys
 from thalweg.engine.rows.batch import Batch, Waiting, in_time_order
-from thalweg.engine.rows.encoding import encoders
+from thalweg.engine.rows.encoding import StreamEncoder, encoders
 from thalweg.engine.rows.expressions import Expressions, physical_names
 from thalweg.engine.rows.payload import Payload, Rows
 from thalweg.engine.time_bounds import FOREVER
-from thalweg.errors import PlanError, QueryError
+from thalweg.errors import PlanError, QueryError, ReaderError
 from thalweg.plan.difference import AnyPlan, DifferencePlan
 from thalweg.plan.program import Rank
 from thalweg.plan.slices import Shared, chain_cost, share
@@ -176,9 +176,24 @@ class JoinBucket:
                 words.append(np.zeros((0, encoder.layout.offered), np.int64))
             else:
                 rows = payload.append(batch.table, batch.numbers) if batch.rows is None else batch.rows
-                words.append(encoder.encode(batch.table, batch.times, rows))
+                words.append(self._encode(encoder, batch.table, batch.times, rows))
         self._remember(words)
         return words
+
+    def _encode(self, encoder: StreamEncoder, table: pa.Table, times: Int64s, rows: Int64s) -> Int64s:
+        """Rows as words. If something has no value for one of them, that is an error of the readers who select it."""
+        try:
+            return encoder.encode(table, times, rows)
+        except UNCOMPUTABLE as error:
+            uncomputable = encoder.uncomputable(table)
+            reasons = {
+                reader.name: uncomputable[reader.views[encoder.stream].selection]
+                for reader in self.group.readers
+                if reader.views[encoder.stream].selection in uncomputable
+            }
+            if not reasons:
+                raise
+            raise ReaderError(reasons) from error
 
     def _remember(self, words: Sequence[Int64s]) -> None:
         """Know the rows of static relations."""
@@ -194,7 +209,9 @@ class JoinBucket:
         words = []
         for encoder, payload, parts in zip(self._encoders, self._payloads, batches, strict=True):
             numbers = payload.load([part.table for part in parts])
-            encoded = [encoder.encode(part.table, part.times, rows) for part, rows in zip(parts, numbers, strict=True)]
+            encoded = [
+                self._encode(encoder, part.table, part.times, rows) for part, rows in zip(parts, numbers, strict=True)
+            ]
             words.append(np.concatenate([np.zeros((0, encoder.layout.offered), np.int64), *encoded]))
         self._remember(words)
         self._engine.load(words, watermark)
@@ -243,6 +260,8 @@ class JoinBucket:
         deaths, self._deaths = np.concatenate([self._deaths, self._engine.take_deaths()]), np.empty((0, 3), np.int64)
         for end in self._ends:
             yield from end.settle(watermark, deaths)
+        if reasons := {end.name: end.failure for end in self._ends if end.failure is not None}:
+            raise ReaderError(reasons)
         for stream, payload in enumerate(self._payloads):
             if payload.is_due(self._engine.held(stream) + len(self._waiting)):
                 payload.retain(self.rows(stream))
@@ -326,7 +345,7 @@ class JoinBucket:
             spans = self.shared.lineages(stream)
             found = np.zeros(len(spans))
             if isinstance(self._engine, JoinEngine):
-                masks, weights = self._engine.lineage_masks(stream, _SAMPLE)
+                masks, weights = self._engine.windows.lineage_masks(stream, _SAMPLE)
                 places = np.zeros(len(masks), np.int64)
                 for place, span in enumerate(spans[1:], 1):
                     bits = sum(1 << bit for bit, each in enumerate(reach) if each == span)
@@ -379,7 +398,7 @@ class JoinBucket:
     def _encoded(self, stream: int, words: Int64s) -> Int64s:
         """Tuples as these readers have them, made of their rows."""
         rows = words[:, ROW].copy()
-        return self._encoders[stream].encode(self._table(stream, rows), words[:, T].copy(), rows)
+        return self._encode(self._encoders[stream], self._table(stream, rows), words[:, T].copy(), rows)
 
     def _table(self, stream: int, rows: Int64s) -> pa.Table:
         """The columns of rows that say how they are joined, and by whom."""
@@ -402,7 +421,7 @@ class JoinBucket:
         engine, ends = self._engine, self.shared.slicing.ends
         if not isinstance(engine, JoinEngine):
             return [[(each[-1], engine.held(stream))] for stream, each in enumerate(ends)]
-        return [list(zip(each, engine.slice_sizes(stream), strict=True)) for stream, each in enumerate(ends)]
+        return [list(zip(each, engine.windows.slice_sizes(stream), strict=True)) for stream, each in enumerate(ends)]
 
     @property
     def joiner(self) -> Joiner:

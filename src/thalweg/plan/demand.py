@@ -29,8 +29,9 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+from thalweg.plan.compiler import expand_leaves
 from thalweg.plan.join_graph import JoinGraph
-from thalweg.plan.program import Demand, Gap, Gate, Instruction, Probe, Program, Programs, Store, expand_leaves
+from thalweg.plan.program import Demand, Gap, Gate, Instruction, Probe, Program, Programs, Store
 from thalweg.plan.tree import Join, Node, Plan, Tree, TreePlan, joins
 
 MOST_PARTS = 64
@@ -54,7 +55,7 @@ def find_demands(
 
     ``lattice``: of parts with up to so many components. ``producers``: of what these nodes produce alone; None: all.
 
-    >>> from thalweg.plan.program import compile_programs
+    >>> from thalweg.plan.compiler import compile_programs
     >>> from thalweg.plan.tree import parse_plan
     >>> graph = JoinGraph(3, classes=(frozenset({0, 1}), frozenset({0, 2})))  # A.x = B.x, A.y = C.y
     >>> plan = parse_plan("(A B) C", "ABC").keeping_all()
@@ -114,6 +115,7 @@ class _Finder:
     def find(self) -> Demands:
         gates = [self._gates(program) for program in self.programs.heads]
         lacking = {node for each in gates for gate in each for node, _ in gate.gaps}
+        lacking |= {node for node in self.programs.keys if self.programs.gaps(node)}
         states = {number for (key, asked), number in self.demands.items() if not key and asked in lacking}
         gates = [[gate for gate in each if gate.demand not in states] for each in gates]
         return Demands(tuple(self._demand(key, asked) for key, asked in self.demands), tuple(map(tuple, gates)))

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from thalweg.plan.compiler import compile_programs
 from thalweg.plan.cost import DEFAULT_COSTS, Costs, Method
 from thalweg.plan.estimator import Estimator, mask_of
 from thalweg.plan.join_graph import JoinGraph
-from thalweg.plan.program import Probe, Program, Programs, Rank, compile_programs
+from thalweg.plan.program import Probe, Program, Programs, Rank
 from thalweg.plan.statistics import Statistics
 from thalweg.plan.tree import Node, Plan
 

@@ -14,10 +14,11 @@ import pyarrow as pa
 
 from thalweg.adapt.decision import Decision
 from thalweg.arrow_input import unusable_columns
+from thalweg.cql.durations import interval_option
 from thalweg.cql.group import Group
 from thalweg.cql.query import StreamRef
 from thalweg.driver.bucket_driver import BucketDriver
-from thalweg.driver.planning import check_budget, interval_option, plan_for
+from thalweg.driver.planning import check_budget, plan_for
 from thalweg.engine.compilation import ready_kernels
 from thalweg.engine.feedback.savings import Savings
 from thalweg.engine.join_bucket import JoinBucket
@@ -46,7 +47,7 @@ Budgets = Sequence[tuple[int, int | str | None]]
 
 
 WHOLE = "100%"
-"""The budget that a run begins with if only changes of it were given: it refuses nothing."""
+"""The budget that a replay begins with if only changes of it were given: it refuses nothing."""
 
 Change = Literal["enter", "leave"]
 Entry = tuple[int, str, Change]
@@ -181,7 +182,9 @@ class Replay:
         """Process a batch at a time; yields how many tuples are done."""
         policies = self.policies
         self._compile_seconds = ready_kernels(
-            eddies=policies.is_eddy, feedback=policies.feedback is not None, budget=policies.budget is not None
+            eddies=policies.is_eddy,
+            feedback=policies.feedback is not None or (policies.budget is not None and policies.states != "none"),
+            budget=policies.budget is not None,
         )
         started = clock.perf_counter()
         self._payloads = [TablePayload(a.table) for a in self.arrivals]
@@ -299,6 +302,7 @@ class Replay:
             StepUse(alias, step + 1, wanted[s][step], allowed[s][step], refused[s][step], paid[s][step])
             for s, alias in enumerate(self.query.aliases)
             for step in range(len(wanted[s]))
+            if step == 0 or wanted[s][step]  # a step that the plan does not have, where states are kept
         )
         needed, granted = spender.division.needed, spender.division.granted
         shed = dict(zip(self.query.aliases, spent.shed.tolist(), strict=True))

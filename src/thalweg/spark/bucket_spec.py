@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlglot import exp
 
@@ -23,7 +23,7 @@ class Spec:
     """What a bucket runs; the same for all buckets of a query.
 
     Attributes:
-        identity: told apart from every other run of any query.
+        identity: told apart from every other start of any query.
         query: the query inside the operator.
         partitioning: how its tuples are spread over buckets.
         lateness: for each stream, in microseconds; None for a static relation.
@@ -61,8 +61,9 @@ class Arriving:
 
     ``bodies`` are (stream, blob of rows), ``news`` (stream, newest event time, moment), ``bad`` how many rows of each
     stream have no event time, ``rejected`` (stream, blob) rows that can join nothing, or only their event times,
-    ``commands`` what was sent to queries, ``query_id`` Spark's own id of this one, ``starts`` whether the batch is the
-    first one of a run (told only where streams may be idle).
+    ``commands`` what was sent to queries, ``query_id`` Spark's own id of this one, ``batch`` the number of the
+    batch among all of the query (a bucket does not take part in each), ``starts`` whether the batch is the
+    first one after a start (told only where streams may be idle).
     """
 
     bodies: list[tuple[int, bytes]] = field(default_factory=list)
@@ -71,15 +72,33 @@ class Arriving:
     rejected: list[tuple[int, bytes]] = field(default_factory=list)
     commands: list[Sent] = field(default_factory=list)
     query_id: str | None = None
+    batch: int = 0
     starts: bool = False
+
+
+class Delivery(NamedTuple):
+    """What a batch has for a reader.
+
+    Attributes:
+        reader: its name.
+        since: the batch that it entered with. A query that comes again under its name has another one.
+        body: a blob of its results; None: there are none.
+        failure: why there will be no more; None: there may be.
+
+    """
+
+    reader: str
+    since: int
+    body: bytes | None
+    failure: str | None = None
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What a batch led to: its number, results as blobs with their readers, rows kept out, the record, metrics."""
+    """What a batch led to: its number, what there is for readers, rows kept out, the record, metrics."""
 
     batch: int
-    results: list[tuple[str, bytes]]
+    results: list[Delivery]
     kept_out: list[KeptOut]
     record: str
     metrics: dict[str, Any]

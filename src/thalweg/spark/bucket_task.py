@@ -17,7 +17,7 @@ from pyspark import TaskContext
 
 from thalweg.engine.time_bounds import NEVER
 from thalweg.errors import ThalwegError
-from thalweg.spark.bucket_spec import Arriving, Outcome, Spec
+from thalweg.spark.bucket_spec import Arriving, Delivery, Outcome, Spec
 from thalweg.spark.buckets import bucket_keys
 from thalweg.spark.commands import STARTED, Sent
 from thalweg.spark.image_directory import image_directory
@@ -32,14 +32,15 @@ _RECORD = (-1, -1)
 """Where the record lies among the pieces: Spark compiles an encoder for every state variable in every task, which
 takes longer than anything that a small batch does with it. So there is one."""
 
-_QUERY_ID = "sql.streaming.queryId"
-"""A property of all tasks of a streaming query."""
+_QUERY_ID, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
+"""Properties of all tasks of a streaming query."""
 
 _IDLE_SECONDS = 600.0
 """How long a worker keeps the engine of a bucket that it is not asked for."""
 
 _NOTHING: dict[str, Any] = {"metrics": None} | dict.fromkeys((*TOTALS, *SAVED), 0)
-_TYPES = {"bucket": "int32"} | dict.fromkeys((*TOTALS, *SAVED), "int64")
+_DELIVERED = ["reader", "since", "body", "failure"]
+_TYPES = {"bucket": "int32", "since": "int64"} | dict.fromkeys((*TOTALS, *SAVED), "int64")
 _FRAME_BYTES = 1 << 26
 """Results that are handed to Spark at a time, about."""
 
@@ -118,8 +119,15 @@ def _retire() -> None:
         del _kept[key]
 
 
+def _batch() -> int:
+    """The number of the batch that Spark runs: the same in every attempt at it."""
+    context = TaskContext.get()
+    known = None if context is None else context.getLocalProperty(_BATCH)
+    return 0 if known is None else int(known)
+
+
 def _arriving(frames: Iterator[pd.DataFrame], checkpoint: str) -> Arriving:
-    arriving = Arriving(query_id=checkpoint)
+    arriving = Arriving(query_id=checkpoint, batch=_batch())
     bodies: list[tuple[int, int, bytes]] = []
     for frame in frames:
         for row in frame.itertuples(index=False):
@@ -150,20 +158,21 @@ def _emitted(bucket: int, outcome: Outcome) -> Iterator[pd.DataFrame]:
     told: dict[str, Any] = {"metrics": json.dumps(outcome.metrics), **numbers}
     for rows in _in_frames(outcome.results):
         others = len(rows) - 1
-        readers, bodies = zip(*rows, strict=True)
-        frame = pd.DataFrame({"bucket": [bucket] * len(rows), "reader": readers, "body": bodies})
+        frame = pd.DataFrame(rows, columns=_DELIVERED, dtype="object")
+        frame.insert(0, "bucket", bucket)
         yield frame.assign(**{name: [value, *[_NOTHING[name]] * others] for name, value in told.items()}).astype(_TYPES)
         told = _NOTHING
 
 
-def _in_frames(results: list[tuple[str, bytes]]) -> Iterator[list[tuple[str | None, bytes | None]]]:
-    """At least one frame, of at least one blob with its reader, if only of none."""
-    frame: list[tuple[str | None, bytes | None]] = []
+def _in_frames(results: list[Delivery]) -> Iterator[list[Delivery] | list[tuple[None, int, None, None]]]:
+    """At least one frame, of at least one delivery, if only of none."""
+    frame: list[Delivery] = []
     size = 0
-    for reader, body in results:
-        if frame and size + len(body) > _FRAME_BYTES:
+    for each in results:
+        of_body = len(each.body or b"")
+        if frame and size + of_body > _FRAME_BYTES:
             yield frame
             frame, size = [], 0
-        frame.append((reader, body))
-        size += len(body)
-    yield frame or [(None, None)]
+        frame.append(each)
+        size += of_body
+    yield frame or [(None, 0, None, None)]

@@ -14,7 +14,7 @@ from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import DataType, IntegralType, StringType
 
 from thalweg.cql import Source, match_name
-from thalweg.driver.planning import interval_option
+from thalweg.cql.durations import interval_option
 from thalweg.errors import InputError, warn
 from thalweg.event_times import PER_UNIT, TimeUnit, checked_unit
 from thalweg.spark import sql

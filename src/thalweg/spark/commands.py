@@ -19,17 +19,20 @@ Decisive = tuple[str, str | None]
 """An ``end`` or a ``cancel``, and the query that it is for."""
 
 STARTED = "started"
-"""What stands among the commands of a batch if it is the first one of a run."""
+"""What stands among the commands of a batch if it is the first one after a start."""
 
 _ARGUMENTS = {
     "plan": {"plan", "states"},
     "adapt": set[str](),
     "enter": {"name", "text"},
-    "leave": {"name"},
+    "leave": {"name", "since"},
     "end": set[str](),
     "cancel": set[str](),
 }
-"""Each command with its own arguments; ``query`` says for which query it is."""
+"""Each command with its own arguments; ``query`` says for which query it is.
+
+``since`` is sent by an outbox: the query of this name that entered with this batch has failed. One that came later
+under the name stays."""
 _OF_ALL = {"command", "query", "at"}
 """``at`` is the time that former versions wrote into a command. It has no meaning any more."""
 
@@ -109,6 +112,9 @@ def check(command: Any) -> Command:
     for argument in sorted(_ARGUMENTS[name] & {"name", "text"}):
         if not isinstance(command.get(argument), str) or not command[argument].strip():
             raise OptionError(f"command '{name}' needs a {argument}, as text")
+    since = command.get("since", 0)
+    if not isinstance(since, int) or isinstance(since, bool):
+        raise OptionError(f"command 'leave' has the number of a batch as since, not {_kind(since)}")
     if command.get("states", "auto") not in get_args(States):
         raise OptionError(f"states is one of {', '.join(get_args(States))}, not {_shown(command['states'])}")
     if not isinstance(command.get("query", ""), str):

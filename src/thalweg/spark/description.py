@@ -25,7 +25,7 @@ from thalweg.spark.relations import digest
 Description = dict[str, Any]
 """What a checkpoint remembers of its query; plain data for JSON."""
 
-FORMAT = 8
+FORMAT = 9
 """Of descriptions, records, chunks, names of computed columns and the order of sources; another one is refused."""
 
 BUCKETS = "most_buckets"

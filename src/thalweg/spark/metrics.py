@@ -37,8 +37,8 @@ _NUMBERS = (
     "rebuilds",
     "plan_changes",
 )
-_TEXTS = ("refused", "latest_refused")
-"""All buckets are sent the same commands."""
+_TEXTS = ("refused", "latest_refused", "failed_so_far")
+"""Commands, which all buckets are sent; queries that have failed, by their names."""
 
 
 class Counts(dict[str, Any]):
@@ -76,6 +76,7 @@ def add_up(reports: Sequence[Mapping[str, Any]]) -> Metrics:
         total[name] = _sum(report[name] for report in reports)
     for name in _TEXTS:
         total[name] = list(dict.fromkeys(text for report in reports for text in report[name]))
+    total["failed"] = {name: reason for report in reports[::-1] for name, reason in report["failed"].items()}
     total["slices"] = _slices(reports)
     total["seconds"] = dict.fromkeys(PHASES, 0.0) | _sum(report["seconds"] for report in reports)
     if any("savings" in report for report in reports):

@@ -28,10 +28,13 @@ if TYPE_CHECKING:
 TOTALS = ("results", "state_tuples", "state_entries", "state_bytes", "probes", "completions", "rebuilds")
 SAVED = tuple(each.name for each in fields(Savings))
 EMITTED = ", ".join(
-    ["bucket INT, reader STRING, body BINARY, metrics STRING", *(f"{name} BIGINT" for name in (*TOTALS, *SAVED))]
+    [
+        "bucket INT, reader STRING, since BIGINT, body BINARY, failure STRING, metrics STRING",
+        *(f"{name} BIGINT" for name in (*TOTALS, *SAVED)),
+    ]
 )
-"""What the operator emits: blobs of results, each with its reader, all metrics as a text, and those that Spark adds
-up, also as numbers."""
+"""What the operator emits: what there is for each reader (see :class:`Delivery`), all metrics as a text, and those that
+Spark adds up, also as numbers."""
 
 # A schema as text would be sent to the JVM to be parsed, in every task anew.
 _KEY = StructType([StructField("batch", LongType()), StructField("number", IntegerType())])

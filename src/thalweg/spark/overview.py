@@ -7,6 +7,7 @@ from typing import Any
 
 from thalweg.options import Sharing
 from thalweg.plan.slices import chain_text, cost_shares, share
+from thalweg.spark.queries_file import is_running
 from thalweg.spark.registry import Registry
 from thalweg.spark.run import Run
 
@@ -22,18 +23,28 @@ def overview(
         sharing: how queries share a join; see :class:`thalweg.Options`.
 
     """
-    return [row for run in registry.runs for row in _of_run(run, registry, (told or {}).get(run.name), sharing)]
+    going = is_running(registry.directory)
+    return [
+        row
+        for run in registry.runs
+        for row in _of_run(run, registry, (told or {}).get(run.name), sharing, is_running=going)
+    ]
 
 
-def _of_run(run: Run, registry: Registry, told: Mapping[str, Any] | None, sharing: Sharing) -> Iterator[dict[str, Any]]:
+def _of_run(
+    run: Run, registry: Registry, told: Mapping[str, Any] | None, sharing: Sharing, *, is_running: bool
+) -> Iterator[dict[str, Any]]:
     group = run.shared.group(run.registered)
     shared, costs = share(group, sharing, is_keyed=bool(group.join.classes)), cost_shares(group)
     outbox = registry.outbox(run.name)
-    texts = {each.name: each.text for each in run.registered}
+    known = {each.name: each for each in run.registered}
     for reader in group.readers:
+        failure = registry.failure(run, known[reader.name])
         row = {
             "query": reader.name,
             "run": run.name,
+            "status": "failed" if failure is not None else "running" if is_running else "stopped",
+            "failure": failure,
             "slices": {
                 stream.alias: chain_text(ends)
                 for stream, ends in zip(group.join.streams, shared.slicing.ends, strict=True)
@@ -41,7 +52,7 @@ def _of_run(run: Run, registry: Registry, told: Mapping[str, Any] | None, sharin
             "results_so_far": outbox.totals(reader.name).rows,
             "cost_share": costs[reader.name],
             "directory": str(outbox.places.reader(reader.name)),
-            "text": texts[reader.name],
+            "text": known[reader.name].text,
         }
         if told is not None:
             row |= {"rows_in": sum(told["tuples"].values()), "results": told["queries"].get(reader.name, 0)}

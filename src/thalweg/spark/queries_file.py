@@ -25,7 +25,7 @@ from thalweg.errors import InputError
 from thalweg.spark.run import Run
 from thalweg.spark.shared_run import Registered
 
-VERSION = 2
+VERSION = 3
 _FILE = "queries.json"
 _CHANGING, _RUNNING = ".changing.lock", ".running.lock"
 _ATTEMPTS, _PAUSE_SECONDS = 5, 0.05
@@ -133,7 +133,7 @@ def _run_json(run: Run) -> dict[str, Any]:
         "name": run.name,
         "founder": run.founder,
         "buckets": run.buckets,
-        "queries": [{"name": each.name, "text": each.text} for each in run.registered],
+        "queries": [{"name": each.name, "text": each.text, "since": each.since} for each in run.registered],
         "streams": {
             name: {
                 "schema": base64.b64encode(source.schema.serialize().to_pybytes()).decode(),
@@ -154,6 +154,6 @@ def _parsed(run: dict[str, Any]) -> Run:
         )
         for name, each in streams.items()
     }
-    registered = tuple(Registered(each["name"], each["text"]) for each in run["queries"])
+    registered = tuple(Registered(each["name"], each["text"], each["since"]) for each in run["queries"])
     carried = {name: tuple(each["carried"]) for name, each in streams.items()}
     return Run(run["name"], run["founder"], run["buckets"], registered, catalog, carried)

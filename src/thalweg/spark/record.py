@@ -80,6 +80,8 @@ class Record:
         ended: whether the input was ended by a command.
         refused: the last commands that were refused, and why.
         registered: the queries that share the run, in the order in which they entered.
+        failed: the names of those that have been put out, as something cannot be computed for a row. They are taken
+            until these leave: in other buckets such a query may still be there.
         former: what has changed of them, as long as rows from before that are in the log.
         chunks: what lies in the log.
         marks: how far time has come.
@@ -95,6 +97,7 @@ class Record:
         self.ended = False
         self.refused: list[str] = []
         self.registered = () if spec.shared is None else spec.shared.registered
+        self.failed: list[str] = []
         self.former: list[Former] = []
         self.chunks = Chunks(spec.query)
         self.marks = Watermarks(spec.lateness, spec.idle_timeout)
@@ -154,6 +157,7 @@ class Record:
             "query": self._described,
             "batch": self.batch,
             "registered": [astuple(each) for each in self.registered],
+            "failed": self.failed,
             "former": [astuple(each) for each in self.former],
             **driver.record(),
             "chunks": self.chunks.to_json(),
@@ -180,6 +184,7 @@ class Record:
         self._described = carried_on(known["query"], self._spec.described, compared)
         self.token, self.batch, self.ended = known["token"], known["batch"], known["ended"]
         self.registered = _registered(known["registered"])
+        self.failed = list(known["failed"])
         self.former = [_former(*each) for each in known["former"]]
         driver.recall(self._former_plan(known["plan"], known["query"], compared.places), known)
         self.marks.restore(known["marks"], compared.places)

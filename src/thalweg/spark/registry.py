@@ -98,9 +98,18 @@ class Registry:
                 return self.results(run.name)
         return self.results(self._owner(query, runs).name)
 
-    def has(self, query: str) -> bool:
-        """Whether a query of this name is registered."""
-        return query in names_of(self.runs)
+    def failure(self, run: Run, registered: Registered) -> str | None:
+        """Why a query has ended though it is registered: something cannot be computed for a row. None: it has not."""
+        failure = self.outbox(run.name).failure(registered.name)
+        if failure is None or failure.batch < registered.since:
+            return None
+        return f"failed in batch {failure.batch} of {run.name}: {failure.reason}"
+
+    def failure_of(self, query: str) -> str | None:
+        """The same of a query by its name, if there is one."""
+        return next(
+            (self.failure(run, each) for run in self.runs for each in run.registered if each.name == query), None
+        )
 
     # -- Changes ------------------------------------------------------------------------
 
@@ -122,7 +131,7 @@ class Registry:
         with self.changing():
             runs = self.runs
             for each in run.registered:
-                self._check_new(each.name, runs)
+                runs, _ = self._vacated(each.name, runs, None)
             self._open(run.name, schemas)
             write_runs(self.directory, [*runs, run])
 
@@ -135,7 +144,7 @@ class Registry:
         """Send a query to a run that it can share; that run's name. None: there is none, so it needs its own.
 
         It enters with the next batch of that run but one, at the latest. ``catalog`` has the streams that it may name;
-        without one it has those of the runs.
+        without one it has those of the runs. It takes the place of one of this name that has failed.
         """
         check_name(name)
         with self.changing():
@@ -147,9 +156,11 @@ class Registry:
                 if run.apart(registered, streams) is not None:
                     continue
                 reader = run.reader(registered)
+                runs, since = self._vacated(name, runs, run.name)
                 self._open(run.name, {name: reader.schema})
                 self.commands.send(new_command("enter", query=run.name, name=name, text=text))
-                runs[place] = replace(run, registered=(*run.registered, registered))
+                others = runs[place].registered
+                runs[place] = replace(run, registered=(*others, replace(registered, since=since)))
                 write_runs(self.directory, runs)
                 return run.name
         return None
@@ -165,13 +176,15 @@ class Registry:
         with self.changing():
             runs = self.runs
             run = self._owner(name, runs)
+            [leaving] = [each for each in run.registered if each.name == name]
             if len(run.registered) == 1:
                 raise QueryError(
                     f"'{name}' is the last query of '{run.name}'",
                     None,
                     "Stop that run instead, or register another query first: what windows hold is kept for queries.",
                 )
-            self.commands.send(new_command("leave", query=run.name, name=name))
+            if self.failure(run, leaving) is None:  # else the run was told when it failed
+                self.commands.send(new_command("leave", query=run.name, name=name))
             left = tuple(each for each in run.registered if each.name != name)
             runs[runs.index(run)] = replace(run, registered=left)
             write_runs(self.directory, runs)
@@ -185,12 +198,33 @@ class Registry:
         return [ref.stream for ref in bind_one(registered.text, registered.name, known).streams]
 
     def _check_new(self, name: str, runs: Sequence[Run]) -> None:
-        if name in names_of(runs):
-            raise QueryError(
-                f"there is a query '{name}' in {self.directory} already",
-                None,
-                "Deregister it first, or choose another name.",
-            )
+        for run in runs:
+            if any(each.name == name and self.failure(run, each) is None for each in run.registered):
+                raise QueryError(
+                    f"there is a query '{name}' in {self.directory} already",
+                    None,
+                    "Deregister it first, or choose another name.",
+                )
+
+    def _vacated(self, name: str, runs: Sequence[Run], goes_to: str | None) -> tuple[list[Run], int]:
+        """The runs without a query of this name that has failed, and since when its place is free there."""
+        self._check_new(name, runs)
+        vacated, since = list(runs), 0
+        for place, run in enumerate(runs):
+            others = tuple(each for each in run.registered if each.name != name)
+            if len(others) == len(run.registered):
+                continue
+            failure = self.outbox(run.name).failure(name)
+            if run.name == goes_to and failure is not None:
+                since = failure.batch + 1
+            elif not others:
+                raise QueryError(
+                    f"query '{name}' has failed and is the last one of '{run.name}', which the new one cannot share",
+                    None,
+                    "Choose another name.",
+                )
+            vacated[place] = replace(run, registered=others)
+        return vacated, since
 
     def _open(self, run: str, schemas: Mapping[str, pa.Schema]) -> None:
         for name, schema in schemas.items():

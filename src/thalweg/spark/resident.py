@@ -13,7 +13,7 @@ that is ahead of what was committed, is built anew from the log, under a plan th
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,8 +27,8 @@ from thalweg.driver.planning import first_statistics
 from thalweg.engine.bucket import AnyBucket
 from thalweg.engine.image.image import live_in, mark_dirty, read_image, write_image
 from thalweg.engine.outputs.readers import Emitted
-from thalweg.errors import ThalwegError
-from thalweg.spark.bucket_spec import Arriving, Outcome, Spec
+from thalweg.errors import ReaderError, ThalwegError
+from thalweg.spark.bucket_spec import Arriving, Delivery, Outcome, Spec
 from thalweg.spark.chunks import Log
 from thalweg.spark.commands import Command, for_query, refusal
 from thalweg.spark.image_directory import tell_once
@@ -128,7 +128,7 @@ class Resident:
 
     @property
     def _stamp(self) -> str:
-        """What an image is known by: also by the run, for options and static relations may change between two."""
+        """What an image is known by: also by the start, for options and static relations may change between two."""
         return f"{self.spec.identity} {self._record.token}"
 
     @property
@@ -145,8 +145,14 @@ class Resident:
 
     # -- A batch --------------------------------------------------------------------------
 
-    def process(self, arriving: Arriving, log: Log) -> Outcome:
-        """Take a batch; what it leads to is to be committed together with what was put into the log."""
+    def process(self, arriving: Arriving, log: Log, failing: Mapping[str, str] | None = None) -> Outcome:
+        """Take a batch; what it leads to is to be committed together with what was put into the log.
+
+        A :class:`ReaderError` names queries that cannot be computed for some row of the batch. Then this resident is
+        ruined, and the log is as before. A new one takes the batch with these as ``failing``, each with its reason:
+        they are put out before the rows come.
+        """
+        failing = failing or {}
         spec, driver, record, phases = self.spec, self._driver, self._record, self._phases
         with phases("decode"):
             received = receive(spec, self._number, arriving, record.watermark)
@@ -154,11 +160,14 @@ class Resident:
             warn_of_late(spec, received.taken, record.intake, ended=record.ended)
             rows = {s: batch_of(spec.query, s, table) for s, table in received.tables.items()}
         driver.at(record.batch, record.marks.reached)
+        failures: list[Delivery] = []
         if not driver.is_open:
+            failures += self._never_begin(failing)
             relations = relations_of(spec, self._number)
             driver.begin(first_statistics(spec.query, {**rows, **relations}), spec.plan)
             begin_with(driver, spec.query, relations)
-        refused = self._obey_all(arriving)
+        refused = self._obey_all(arriving, failures)
+        failures += self._put_out(failing)
         record.remember_refused(refused)
         record.hear(arriving)
         driver.at(record.batch, record.marks.reached)
@@ -168,7 +177,8 @@ class Resident:
         }
         answers, decisions = run_batch(driver, spec.query, numbered, watermark, phases)
         with phases("emit"):
-            results = [(reader, body) for reader, table in answers for body in blobs(table)]
+            since = {each.name: each.since for each in record.registered}
+            results = [Delivery(name, since.get(name, 0), body) for name, table in answers for body in blobs(table)]
         with phases("log"):
             record.chunks.add(record.batch, received.tables, watermark, log)
             record.chunks.tidy(self.bucket, watermark, log)
@@ -181,20 +191,28 @@ class Resident:
             "late": self._by_alias(received.taken.late),
             "bad": self._by_alias(received.taken.bad),
             "refused": refused,
+            "failed": {each.reader: each.failure for each in failures},
             "decisions": [decision.to_json() for decision in decisions],
         }
         metrics = self._measured(counts)  # of the history too, which the record remembers
-        return Outcome(record.batch - 1, results, received.kept_out, record.renew(driver), metrics)
+        return Outcome(record.batch - 1, [*results, *failures], received.kept_out, record.renew(driver), metrics)
 
-    def _obey_all(self, arriving: Arriving) -> list[str]:
-        """Do what the commands of a batch say; which of them were refused, and why."""
+    def _obey_all(self, arriving: Arriving, failures: list[Delivery]) -> list[str]:
+        """Do what the commands of a batch say; which of them were refused, and why.
+
+        A query that cannot enter is one of the ``failures``.
+        """
         own = {self.spec.query.name} | ({arriving.query_id} if arriving.query_id else set())
         commands, refused = for_query(arriving.commands, own)
-        for file, command in commands:
+        # Those that have failed elsewhere go first: who enters sees what is held for the others, in all buckets alike.
+        for file, command in sorted(commands, key=lambda each: "since" not in each[1]):
             try:
-                reason = self._obey(command)
+                reason = self._obey(command, arriving.batch)
             except ThalwegError as error:
                 reason = str(error)
+                if command["command"] == "enter":
+                    self._record.failed.append(command["name"])
+                    failures.append(Delivery(command["name"], arriving.batch, None, reason))
             if reason is not None:
                 refused.append(refusal(file, reason))
         return refused
@@ -205,7 +223,7 @@ class Resident:
         self._record.change(registered)
         self._follow()
 
-    def _obey(self, command: Command) -> str | None:
+    def _obey(self, command: Command, batch: int) -> str | None:
         """Do what a command says; if that cannot be done, says why, or raises that, and leaves everything as it is."""
         if command["command"] == "end":
             self._record.ended = True
@@ -213,35 +231,59 @@ class Resident:
         if command["command"] == "adapt":
             return self._driver.release()
         if command["command"] == "enter":
-            return self._enter(command["name"], command["text"])
+            return self._enter(Registered(command["name"], command["text"], batch))
         if command["command"] == "leave":
-            return self._leave(command["name"])
+            return self._leave(command["name"], command.get("since"))
         self._driver.command(command["plan"], command.get("states"), lasts=True)
         return None
 
-    def _enter(self, name: str, text: str) -> str | None:
+    def _enter(self, entering: Registered) -> str | None:
         """Take in one more query."""
         record, shared = self._record, self.spec.shared
         if shared is None:
             what = f"query '{self.spec.query.name}' runs by itself"
             return f"{what}. Start it by app.register and app.start, so that others can share it."
-        if any(each.name == name for each in record.registered):
-            return f"there is a query '{name}' already. Deregister it first, or choose another name."
-        entering = (*record.registered, Registered(name, text, record.batch))
-        self._serve(entering)
+        if entering.name in (*(each.name for each in record.registered), *record.failed):
+            return f"there is a query '{entering.name}' already. Deregister it first, or choose another name."
+        self._serve((*record.registered, entering))
         return None
 
-    def _leave(self, name: str) -> str | None:
-        """Let a query go."""
-        registered = self._record.registered
-        staying = tuple(each for each in registered if each.name != name)
-        if len(staying) == len(registered):
-            names = ", ".join(each.name for each in registered) or "none: it runs one query by itself"
+    def _leave(self, name: str, since: int | None) -> str | None:
+        """Let a query go; ``since``: if it is the one that entered with this batch, for it has failed."""
+        record = self._record
+        staying = tuple(each for each in record.registered if each.name != name or since not in (None, each.since))
+        if len(staying) < len(record.registered):
+            self._serve(staying)
+        elif name in record.failed:
+            record.failed.remove(name)
+        elif since is None:
+            names = ", ".join(each.name for each in record.registered) or "none"
             return f"there is no query '{name}' in '{self.spec.query.name}'. Its queries are: {names}."
-        if not staying:
-            return f"'{name}' is the last query of '{self.spec.query.name}'. Stop the run instead, or register another."
-        self._serve(staying)
         return None
+
+    def _never_begin(self, failing: Mapping[str, str]) -> list[Delivery]:
+        """Do without these queries, of those that the first batch begins with."""
+        record = self._record
+        out = [each for each in record.registered if each.name in failing]
+        if out:
+            record.registered = tuple(each for each in record.registered if each.name not in failing)
+            self._driver.readers_are(self._group(record.registered))
+            self._follow()
+        return self._noted(out, failing)
+
+    def _put_out(self, failing: Mapping[str, str]) -> list[Delivery]:
+        """Do without these queries from now on."""
+        out = [each for each in self._record.registered if each.name in failing]
+        if out:
+            self._serve([each for each in self._record.registered if each.name not in failing])
+        return self._noted(out, failing)
+
+    def _noted(self, out: Sequence[Registered], failing: Mapping[str, str]) -> list[Delivery]:
+        """Queries that have been put out, for the record, the log of the process, and those who read them."""
+        self._record.failed += [each.name for each in out]
+        for each in out:
+            tell_once(f"query '{each.name}' of '{self.spec.query.name}' has failed and ends: {failing[each.name]}")
+        return [Delivery(each.name, each.since, None, failing[each.name]) for each in out]
 
     def _measured(self, counts: dict[str, Any]) -> dict[str, Any]:
         """Counts of this batch, and what the bucket holds after it."""
@@ -252,6 +294,7 @@ class Resident:
             "late_so_far": self._by_alias(record.intake.late),
             "bad_so_far": self._by_alias(record.intake.bad),
             "latest_refused": record.refused,
+            "failed_so_far": record.failed,
             "ended": record.ended,
             "watermark": record.marks.watermark,
             **self._measures.of_batch(self._driver, sum(counts["tuples"].values()), self.spec.query.aliases),
@@ -285,6 +328,10 @@ def attend(
 ) -> tuple[Resident, Outcome]:
     """Run a batch of a bucket: on the engine as it was committed, or on one built anew.
 
+    A query that cannot be computed for some row of the batch is put out, as if it had left before. Then the batch is
+    taken again, by an engine that is built anew: what the first one has done with the rows is gone. Which queries these
+    are follows from what was committed and from the batch, and so does all that is done for the others.
+
     An image is a cache. Whatever happens to its files (a full disk, say), the batch goes on without one.
 
     Args:
@@ -309,7 +356,16 @@ def attend(
         resident = Resident(spec, number)
     else:
         resident = taken or Resident.rebuild(spec, number, record, log, directory)
-    outcome = resident.process(arriving, log)
+    failing: dict[str, str] = {}
+    while True:
+        try:
+            outcome = resident.process(arriving, log, failing)
+            break
+        except ReaderError as error:
+            if spec.shared is None or not error.reasons.keys() - failing.keys():
+                raise
+            failing |= error.reasons
+            resident = Resident(spec, number) if record is None else Resident.rebuild(spec, number, record, log)
     if directory is not None:
         try:
             resident.leave_image(directory)

@@ -22,7 +22,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from thalweg.errors import OptionError, QueryError, UnsupportedError
+from thalweg.errors import OptionError, QueryError, UnsupportedError, warn
 from thalweg.options import Options
 from thalweg.spark.answer import Answer
 from thalweg.spark.command_files import CommandFiles
@@ -119,8 +119,13 @@ class SharedQueries:
 
     def _check(self, registry: Registry, sinks: Mapping[str, str | Path]) -> None:
         """Refuse what cannot be started, before anything is."""
-        known = {each.name: each.text for run in registry.runs for each in run.registered}
-        if not (self._collected or known):
+        known = {
+            each.name: each.text
+            for run in registry.runs
+            for each in run.registered
+            if registry.failure(run, each) is None
+        }
+        if not (self._collected or names_of(registry.runs)):
             raise QueryError("no query is registered", None, "Call app.register(name, text) before app.start.")
         for each in self._collected:
             if known.get(each.name, each.text) != each.text:
@@ -130,7 +135,7 @@ class SharedQueries:
                     f"Deregister it first (thalweg deregister {registry.directory} {each.name}), or choose another "
                     "name.",
                 )
-        names = dict.fromkeys((*known, *(each.name for each in self._collected)))
+        names = dict.fromkeys((*names_of(registry.runs), *(each.name for each in self._collected)))
         for name, path in sinks.items():
             if name not in names:
                 raise QueryError(f"the sink {path} is for the query '{name}'", None, known_names([*names]))
@@ -142,8 +147,10 @@ class SharedQueries:
                 run = next(each for each in registry.runs if each.name == name)
                 answer = self._builder.shared(run, self._options, registry.commands)
             self._launch(run, answer, registry, started)
-        known, catalog = names_of(registry.runs), self._builder.catalog
-        new = [each for each in self._collected if each.name not in known]
+        catalog = self._builder.catalog
+        known = {each.name: each.text for run in registry.runs for each in run.registered}
+        # One that has failed is replaced if its text is another now.
+        new = [each for each in self._collected if known.get(each.name) != each.text]
         rest = [each for each in new if registry.register(each.name, each.text, catalog) is None]
         for founder, registered in divided(rest, self._builder.most_buckets(self._options), catalog):
             self._begin(founder, registered, registry, started)
@@ -174,7 +181,7 @@ class SharedQueries:
         """
         aliases = tuple(stream.alias for stream in run.shared.join.streams)
         leave_word(registry.commands, [Receiver(run.name, "join", aliases, self._options.states)])
-        writer = write_stream(answer, registry.results(run.name))
+        writer = write_stream(answer, registry.results(run.name), run.name, registry.commands)
         writer = writer.option("checkpointLocation", registry.checkpoint(run.name)).queryName(run.name)
         if self._trigger:
             writer = writer.trigger(**self._trigger)
@@ -193,16 +200,25 @@ class SharedQueries:
 
     def read(self, name: str) -> DataFrame:
         """The results of a query, as a stream."""
+        self._warn(name)
         return read_stream(self._builder.spark, self._require().published(name), name)
 
     def table(self, name: str) -> DataFrame:
         """The results of a query so far."""
+        self._warn(name)
         return read_table(self._builder.spark, self._require().published(name), name)
+
+    def _warn(self, name: str) -> None:
+        """Say that no more rows will come, if a query has failed."""
+        if (failure := self._require().failure_of(name)) is not None:
+            warn(f"query '{name}' {failure} What was published before is there, and no more will come.")
 
     def describe(self) -> list[dict[str, Any]]:
         """A dictionary for each query: its run, its slices, what was published for it, and what it costs."""
         if self._registry is None:
-            return [{"query": each.name, "run": None, "text": each.text} for each in self._collected]
+            return [
+                {"query": each.name, "run": None, "status": "waiting", "text": each.text} for each in self._collected
+            ]
         told = {name: metrics_of(query.lastProgress) for name, query in self._running().runs.items()}
         return overview(self._registry, told, self._options.sharing)
 

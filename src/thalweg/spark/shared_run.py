@@ -14,13 +14,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import pyarrow as pa
+from sqlglot import exp
+
 from thalweg import cql as language
-from thalweg.cql.group import Group, expressions_of, placed_in
-from thalweg.cql.query import JoinSpec, Output, Query, RangeWindow, Reader, RowsWindow, View
-from thalweg.cql.rendering import render
-from thalweg.engine.rows.expressions import columns_of
+from thalweg.cql.group import Group
+from thalweg.cql.query import JoinSpec, Output, Projection, Query, RangeWindow, Reader, RowsWindow, View
 from thalweg.errors import QueryError
-from thalweg.plan.partitioning import Partitioning, keeps_groups
+from thalweg.plan.partitioning import Partitioning
+from thalweg.spark.fitting import Misfit, Terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,8 @@ class Registered:
     Attributes:
         name: its own.
         text: what it asks.
-        since: the batch that it entered with; results of the rows that came before are none of its.
+        since: the batch that it entered with; results of the rows that came before are none of its. As a directory
+            knows it, a batch before which it cannot have entered.
 
     """
 
@@ -68,48 +71,25 @@ class SharedRun:
     registered: tuple[Registered, ...]
     partitioning: Partitioning
 
+    @property
+    def terms(self) -> Terms:
+        """What a query must agree to."""
+        return Terms(self.name, self.join, self.inside, self.partitioning)
+
     def reader(self, registered: Registered) -> Reader:
         """A registered query as a reader of the join inside; an error says why it cannot be one."""
-        query = bind_one(registered.text, registered.name, self.catalog)
-        placed = placed_in(query, self.join)
-        if placed is None:
-            raise QueryError(
-                f"query '{registered.name}' does not join what the queries of '{self.name}' join",
-                None,
-                "Queries share a run if they join the same streams on the same predicates. Start it by itself.",
-            )
-        self._check_columns(placed)
-        torn = self._torn_apart(placed.reader)
-        if torn is not None:
-            raise QueryError(torn, None, "Start it by itself.")
-        return self._seen(placed.reader)
+        return self.terms.require(self._bound(registered))
 
     def apart(self, registered: Registered, others: Sequence[Registered]) -> str | None:
         """Why a query cannot share the run with these; None: it can, if the columns that it reads are carried."""
-        placed = placed_in(bind_one(registered.text, registered.name, self.catalog), self.join)
-        if placed is None:
-            return f"query '{registered.name}' does not join what the queries of '{self.name}' join"
-        if not self.group(others).may_take(self._seen(placed.reader)):
-            return (
-                f"query '{registered.name}' and the queries of '{self.name}' count rows in their windows, results "
-                "leave one of them, and the windows differ"
-            )
-        return self._torn_apart(placed.reader)
+        found = self.terms.fit(self._bound(registered), self.group(others))
+        return found.reason if isinstance(found, Misfit) else None
 
-    def _torn_apart(self, reader: Reader) -> str | None:
-        """Why a reader cannot be served by the buckets that there are; None: it can."""
-        query = Query.of(self.join, reader)
-        if keeps_groups(query, self.partitioning):
-            return None
-        keys = ", ".join(render(key.expression) for key in query.aggregation.keys) if query.aggregation else ""
-        grouped_by = f"groups by {keys}" if keys else "has one group of all results"
-        return (
-            f"query '{reader.name}' {grouped_by}, and the rows of a group would be in several of the "
-            f"{self.partitioning.buckets} buckets of '{self.name}'"
-        )
+    def _bound(self, registered: Registered) -> Query:
+        return bind_one(registered.text, registered.name, self.catalog)
 
     def group(self, registered: Sequence[Registered]) -> Group:
-        """The group of some queries; an error if they cannot share the join."""
+        """The group of some queries; an error if they cannot share the join. If there are none, nothing is kept."""
         place = self.identity, tuple(registered)
         if place not in _groups:
             while len(_groups) >= _MOST_GROUPS:
@@ -118,16 +98,12 @@ class SharedRun:
         return _groups[place]
 
     def _group(self, registered: Sequence[Registered]) -> Group:
+        if not registered:
+            return Group(self.inside, (nobody(self.inside),))
         first, *others = (self._known_reader(each) for each in registered)
         group = Group(self.inside, (first,))
         for reader in others:
-            if not group.may_take(reader):
-                raise QueryError(
-                    f"query '{reader.name}' cannot share a run with '{group.readers[0].name}'",
-                    None,
-                    "Results leave one of them, and their windows count rows: then the windows must be the same.",
-                )
-            group = group.with_reader(reader)
+            group = self.terms.require_beside(reader, group)
         return group
 
     def _known_reader(self, registered: Registered) -> Reader:
@@ -138,35 +114,6 @@ class SharedRun:
             _readers[place] = self.reader(registered)
         return _readers[place]
 
-    def _seen(self, reader: Reader) -> Reader:
-        """A reader of the join as one of the join inside."""
-        return replace(reader, views=tuple(map(self._view, reader.views, range(len(reader.views)))))
-
-    def _view(self, view: View, stream: int) -> View:
-        """What a reader sees of a stream, with the partitions of windows as buckets know them."""
-        keys = self.inside.streams[stream].partition_by
-        if not isinstance(view.window, RowsWindow) or keys is None:
-            return view
-        return replace(view, window=replace(view.window, partition_by=keys))
-
-    def _check_columns(self, query: Query) -> None:
-        """Refuse a query that reads columns which buckets do not get."""
-        carried = {stream.alias: set(stream.schema.names) for stream in self.inside.streams}
-        names = {stream.alias: stream.stream for stream in self.inside.streams}
-        missing: dict[str, list[str]] = {}
-        for alias, name in columns_of(list(expressions_of(query.reader))):
-            if alias in carried and name not in carried[alias]:
-                missing.setdefault(names[alias], []).append(name)
-        for stream, columns in missing.items():
-            listed = " and ".join(f"'{name}'" for name in columns)
-            them = "them" if len(columns) > 1 else "it"
-            raise QueryError(
-                f"query '{query.name}' reads {listed} of stream '{stream}', and '{self.name}' does not carry {them}",
-                None,
-                f"Leave {them} out, or begin in a new directory with app.stream('{stream}', ..., keep={columns!r}) "
-                f"(thalweg run: --keep {stream}={','.join(columns)}).",
-            )
-
 
 def bind_one(text: str, name: str, catalog: Mapping[str, language.Source]) -> Query:
     """The one query of a text, under this name, with the types that are computed in process."""
@@ -174,6 +121,18 @@ def bind_one(text: str, name: str, catalog: Mapping[str, language.Source]) -> Qu
     if len(queries) != 1:
         raise QueryError(f"query '{name}': its text has {len(queries)} queries", None, "Register one at a time.")
     return replace(queries[0], name=name)
+
+
+def nobody(join: JoinSpec) -> Reader:
+    """A reader that selects nothing: who is there when no query is. So tuples pass by."""
+    views = []
+    for stream in join.streams:
+        if stream.partition_by is not None:
+            views.append(View(RowsWindow(1, stream.partition_by), None, exp.false()))
+        else:
+            width = None if stream.time is None else 1
+            views.append(View(RangeWindow(width), width, exp.false()))
+    return Reader("", "", Output.ISTREAM, tuple(views), (Projection("nothing", exp.false(), pa.bool_()),))
 
 
 def base_query(join: JoinSpec, name: str) -> Query:

@@ -10,8 +10,8 @@ from thalweg.plan import JoinGraph, LinearPlan, Statistics, TreePlan, parse_plan
 from thalweg.plan.allocation import model_of_plan, model_of_programs, model_of_tree, saturation
 from thalweg.plan.allocation.flows import unlimited
 from thalweg.plan.allocation.model import AllocationModel, StreamLoad
+from thalweg.plan.compiler import compile_programs
 from thalweg.plan.passes import Setting, apply_passes
-from thalweg.plan.program import compile_programs
 from thalweg.plan.tree import joins, state_nodes
 
 

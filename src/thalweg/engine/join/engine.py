@@ -14,7 +14,7 @@ part                                                      purpose
 :class:`~thalweg.engine.states.completion.Completion`     gives states what they lack
 :class:`~thalweg.engine.feedback.memory.FeedbackMemory`   what gates remember
 :class:`~thalweg.engine.join.gate_choice.GateChoice`      lets somebody else choose the gates
-:class:`~thalweg.engine.states.memory_limit.MemoryLimit`  makes cold keys absent
+:class:`~thalweg.engine.join.room.Room`                   makes room; cold keys become absent for it
 :class:`~thalweg.engine.machine.accounts.Accounts`        lets probes be paid for, under a budget
 :class:`~thalweg.engine.machine.eddy.EddyRouting`         lets an eddy pick the next probe
 ========================================================= ================================================
@@ -37,11 +37,12 @@ from thalweg.engine.feedback.memory import FeedbackMemory
 from thalweg.engine.feedback.savings import Savings
 from thalweg.engine.join.gate_choice import GateChoice
 from thalweg.engine.join.programming import Filling, Manner, Programming
+from thalweg.engine.join.room import Room
 from thalweg.engine.join.succession import Succession
-from thalweg.engine.kernels import feedback_tables as fb
+from thalweg.engine.join.tally import counts_of, work_done
 from thalweg.engine.kernels import states as state_kernels
 from thalweg.engine.kernels import tables as k
-from thalweg.engine.kernels.compiled import Float64s, Int64s
+from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.machine.accounts import Accounts
 from thalweg.engine.machine.eddy import EddyRouting
 from thalweg.engine.machine.machine import Machine
@@ -52,7 +53,6 @@ from thalweg.engine.rows.batch import in_time_order
 from thalweg.engine.rows.layout import StreamLayout, layouts
 from thalweg.engine.states.completion import Completion
 from thalweg.engine.states.kept_states import KeptStates
-from thalweg.engine.states.memory_limit import MemoryLimit
 from thalweg.engine.states.status import Status
 from thalweg.engine.windows.base_windows import BaseWindows
 from thalweg.options import Feedback, Production
@@ -86,7 +86,8 @@ class JoinEngine:
     ``nested_loops``: probes compare with everything in their window or state, one after the other, although keys could
     look partners up. For experiments.
 
-    ``budgeted``: probes are paid from accounts (:mod:`thalweg.engine.machine.accounts`), and plans keep no states.
+    ``budgeted``: probes are paid from accounts (:mod:`thalweg.engine.machine.accounts`). Plans keep
+    the states that refused probes leave small gaps in.
 
     ``timed``: see :class:`~thalweg.engine.machine.machine.Machine`.
 
@@ -131,18 +132,18 @@ class JoinEngine:
             nested_loops=nested_loops,
             routed=routing is not None,
             budgeted=budgeted,
-            stateless=budgeted or (routing is not None and routing.is_stateless),
+            stateless=routing is not None and routing.is_stateless,
             unchanging=frozenset(i for i, ref in enumerate(query.streams) if ref.is_static),
         )
         self.workspace = workspace = Workspace(query, slicing)
         self.windows = BaseWindows(workspace)
         self.states = KeptStates(workspace, self.windows)
         self.machine = Machine(workspace, timed=timed, aged=slicing is not None and slicing.is_aged)
-        self.completion = Completion(workspace, self.windows, self.states, self.machine, self._make_room)
         self.feedback = FeedbackMemory(workspace, self.windows, self.states)
-        self.limit = MemoryLimit(workspace, self.states, memory_limit, self._words_used)
+        self.room = Room(workspace, self.windows, self.states, self.feedback, memory_limit)
+        self.completion = Completion(workspace, self.windows, self.states, self.machine, self.room.make)
         self.programming = Programming(workspace, manner)
-        self._succession = Succession(workspace, self.windows, self.states, manner, is_frugal=self.limit.exists)
+        self._succession = Succession(workspace, self.windows, self.states, manner, is_frugal=self.room.is_limited)
         self.gated: Gated | None = GateChoice(self, manner) if manner.weighs_feedback else None
         self._query = query
         self._routing = routing
@@ -197,7 +198,7 @@ class JoinEngine:
         while True:
             done = self.workspace.taken
             left = end - done
-            is_watched = self._is_migrating or self.limit.exists
+            is_watched = self._is_migrating or self.room.is_limited
             most = min(left, burst if crowded else _STRETCH if is_watched else left)
             stop, store = self.machine.run(most, straight=self.is_straight and not crowded)
             if stop == k.FINISHED and most < left and self.workspace.taken - done == most:
@@ -214,13 +215,13 @@ class JoinEngine:
                     self._look_after()
                     return
             else:
-                self._make_room(stop, store)
+                self.room.make(stop, store)
 
     def _look_after(self) -> None:
         """What is due between two stretches of tuples."""
         if self.workspace.slices > 1:
             self.windows.purge()  # of a slice into which nothing comes, too
-        self.limit.keep()
+        self.room.keep_limit()
         self._detect_completion()
 
     def pass_time(self, time: int) -> None:
@@ -230,28 +231,6 @@ class JoinEngine:
         """
         self.machine.begin_at(max(time, self.watermark))
         self.windows.purge()
-
-    def _make_room(self, stop: int, store: int) -> None:
-        """What the machine stopped for: a window, a state, a directory or a table of feedback is full."""
-        if stop == k.WINDOW_FULL:
-            self._widen(store)
-            self.limit.keep()
-        elif stop == k.STATE_FULL:
-            self.limit.make_room(store)
-        elif stop == k.FEEDBACK_FULL:
-            self.feedback.make_room()
-        else:
-            self.limit.make_room_for_keys(store)
-
-    def _widen(self, stream: int) -> None:
-        """Make room in a base window: drop what died in its middle, or double it."""
-        if self.windows.is_sparse(stream):
-            self.states.sweep_holding(stream)
-            first = int(self.workspace.streams[stream, k.S_NEXT])
-            self.states.renumber(stream, self.windows.close_gaps(stream), first)
-        else:
-            self.windows.double(stream)
-        self.windows.index(stream)
 
     def rehearse(self) -> None:
         """Do what joins come to only after a while, or under a memory limit, so that its kernels are compiled."""
@@ -271,33 +250,11 @@ class JoinEngine:
 
     @property
     def work(self) -> Work:
-        tally = self.feedback.tally[fb.T_SUSPENSIONS : fb.T_UNPROBED + 1].tolist()
-        suspensions, resumptions, withheld, unprobed = tally
-        tuples, completions, finished, purged = self.workspace.counters.tolist()
-        probes, candidates, stored, results, *completing = self.workspace.work.sums().tolist()
-        return Work(
-            tuples,
-            probes,
-            candidates,
-            stored,
-            completions,
-            results,
-            finished,
-            completing_probes=completing[0],
-            completing_candidates=completing[1],
-            completing_stored=completing[2],
-            purged=purged,
-            suspensions=suspensions,
-            resumptions=resumptions,
-            withheld=withheld,
-            unprobed=unprobed,
-        )
+        return work_done(self.workspace, self.feedback)
 
     @property
     def counts(self) -> Counts:
-        tuples, completions, *_ = self.workspace.counters.tolist()
-        probes, candidates, stored, results, *_ = self.workspace.work.sums().tolist()
-        return tuples, probes, candidates, stored, completions, results
+        return counts_of(self.workspace)
 
     @property
     def seconds(self) -> float:
@@ -341,17 +298,6 @@ class JoinEngine:
     def tuples(self, stream: int) -> Int64s:
         return self.windows.tuples(stream)
 
-    def lineage_masks(self, stream: int, most: int) -> tuple[Int64s, Float64s]:
-        """Masks of some tuples, each with the number of tuples for which it stands."""
-        return self.windows.lineage_masks(stream, most)
-
-    def slice_sizes(self, stream: int) -> list[int]:
-        """How many tuples each slice of a window holds."""
-        return self.windows.slice_sizes(stream)
-
-    def first_rows(self) -> list[int]:
-        return self.windows.first_rows()
-
     def glimpse(self, most: int) -> Glimpse:
         return self.windows.glimpse(most)
 
@@ -368,14 +314,10 @@ class JoinEngine:
         workspace = self.workspace
         return state_kernels.count_before(workspace.memory.words, workspace.tables, rows, workspace.watermark)
 
-    def _words_used(self) -> int:
-        windows = sum(map(self.windows.words, range(len(self.workspace.layouts))))
-        return windows + self.states.all_words() + self.feedback.words()
-
     @property
     def bytes_used(self) -> int:
         """The memory of windows, states, and what feedback remembers."""
-        return 8 * self._words_used()
+        return 8 * self.room.words_used()
 
     @property
     def bytes_reserved(self) -> int:
@@ -394,7 +336,7 @@ class JoinEngine:
         removed through incomplete states either (JISC 4.2): an entry knows its expiry, and is passed over when that
         has come, whether or not the states below ever held a part of it.
         """
-        plan = self._manner.suited(plan)
+        plan = self._manner.suited(plan, self.workspace.graph)
         if not self._is_migrating:
             self.completion.begin()
         gathering = self._succession.gathering(plan)
@@ -463,7 +405,7 @@ class JoinEngine:
 
     def _make_whole(self) -> None:
         """Let states in which nothing is withheld any more become complete: as changes of plan do, or at once."""
-        if self.limit.exists:
+        if self.room.is_limited:
             return
         lasting = self.feedback.gapped
         missing = [index for index in self.states.with_status(Status.INCOMPLETE) if index not in lasting]

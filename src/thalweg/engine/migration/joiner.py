@@ -35,7 +35,8 @@ from thalweg.engine.join.programming import Filling
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.machine.accounts import Accounts
 from thalweg.engine.machine.eddy import EddyRouting, Policy
-from thalweg.engine.migration.parallel_track import ParallelTrack, PrintedParallelTrack
+from thalweg.engine.migration.parallel_track import ParallelTrack
+from thalweg.engine.migration.printed_parallel_track import PrintedParallelTrack
 from thalweg.engine.migration.stream_partition import StreamPartition
 from thalweg.engine.observations import Counts, Glimpse, StoreSize, Work
 from thalweg.errors import PlanError

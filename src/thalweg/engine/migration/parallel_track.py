@@ -32,13 +32,12 @@ from thalweg.cql.query import Query
 from thalweg.engine.feedback.gates import Gated
 from thalweg.engine.feedback.savings import Savings
 from thalweg.engine.join.engine import JoinEngine
-from thalweg.engine.kernels import results as k
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.kernels.tables import ROW
 from thalweg.engine.machine.accounts import Accounts
+from thalweg.engine.migration.tracks import Numbers, Track
 from thalweg.engine.observations import Counts, Glimpse, StoreSize, Work
 from thalweg.engine.rows.batch import in_time_order
-from thalweg.engine.time_bounds import NEVER
 from thalweg.options import Feedback, Production
 from thalweg.plan.program import Rank
 from thalweg.plan.slices import Slicing
@@ -46,50 +45,6 @@ from thalweg.plan.tree import Plan
 
 _STRETCH = 1 << 12
 """Tuples that a track runs ahead of the others: their results wait to be merged, and then tracks may end."""
-_PERIOD = 1 << 10
-"""Tuples between two walks through an old plan's states, when it ends as printed."""
-_FIRST_SLOTS = 1 << 10
-
-
-class Track:
-    """An engine, and the number of the first tuple of each stream that it got."""
-
-    __image__: ClassVar = ("engine", "starts")
-
-    def __init__(self, engine: JoinEngine, starts: Int64s) -> None:
-        self.engine = engine
-        self.starts = starts
-
-
-class Numbers:
-    """The tuples of a stream, numbered as they arrive, with their rows."""
-
-    __image__: ClassVar = ("_rows", "_first")
-
-    def __init__(self) -> None:
-        self._rows = np.zeros(0, np.int64)
-        self._first = 0
-
-    @property
-    def next(self) -> int:
-        return self._first + len(self._rows)
-
-    def add(self, words: Int64s) -> Int64s:
-        """The same new tuples with numbers for rows."""
-        numbered = words.copy()
-        numbered[:, ROW] = np.arange(self.next, self.next + len(words))
-        self._rows = np.concatenate([self._rows, words[:, ROW]])
-        return numbered
-
-    def rows(self, numbers: Int64s) -> Int64s:
-        """The rows of tuples."""
-        rows: Int64s = self._rows[numbers - self._first]
-        return rows
-
-    def forget(self, before: int) -> None:
-        """No tuple with a lesser number will be asked for."""
-        self._rows = self._rows[before - self._first :].copy()
-        self._first = before
 
 
 class ParallelTrack:
@@ -211,7 +166,7 @@ class ParallelTrack:
                 self._end(track)
 
     def _is_over(self, track: Track, newer: Track) -> bool:
-        return bool((np.array(track.engine.first_rows()) >= newer.starts).all())
+        return bool((np.array(track.engine.windows.first_rows()) >= newer.starts).all())
 
     def _end(self, track: Track) -> None:
         deaths = track.engine.take_deaths()
@@ -241,7 +196,7 @@ class ParallelTrack:
 
     def _forget(self) -> None:
         """Forget the rows of tuples that no track holds."""
-        firsts = np.min([track.engine.first_rows() for track in self._tracks], axis=0)
+        firsts = np.min([track.engine.windows.first_rows() for track in self._tracks], axis=0)
         unprocessed = self._tracks[0].engine.unprocessed()[0]
         for numbers, first, coming in zip(self._numbers, firsts, unprocessed, strict=True):
             numbers.forget(min(int(first), numbers.next - len(coming)))
@@ -317,61 +272,3 @@ class ParallelTrack:
         missing = range(count - len(self._tracks))
         new = [self._begin(self.plan, None, np.zeros(len(self._numbers), np.int64)) for _ in missing]
         return [*self._tracks, *new][:count]
-
-
-class PrintedParallelTrack(ParallelTrack):
-    """Parallel Track as it is described: all tracks emit, the root eliminates duplicates, old plans are walked through.
-
-    Results are kept in a hash table until they leave the window; every so many tuples each operator of an old
-    plan looks through its whole state for tuples from before the change (JISC 3.3 and 4.3).
-    """
-
-    __image__: ClassVar = ("_seen", "_seen_count", "_settled")
-    _stretch = _PERIOD
-
-    def __init__(
-        self,
-        query: Query,
-        plan: Plan,
-        rank: Rank | None = None,
-        production: Production | Feedback = "push",
-        slicing: Slicing | None = None,
-    ) -> None:
-        super().__init__(query, plan, rank, production, slicing)
-        self._seen, self._seen_count = self._new_table(_FIRST_SLOTS), 0
-        self._settled = NEVER
-
-    def _new_table(self, slots: int) -> Int64s:
-        return np.zeros((slots, self._tracks[0].engine.machine.columns), np.int64)
-
-    def _merged(self, found: list[list[Int64s]]) -> Int64s:
-        results = np.concatenate([block for blocks in found for block in blocks])
-        is_new = np.empty(len(results), np.bool_)
-        done = 0
-        while done < len(results):
-            done, self._seen_count = k.admit(self._seen, self._seen_count, results, done, is_new)
-            if done < len(results):
-                self._make_room()
-        self._checked += len(results)
-        self._duplicates += len(results) - int(is_new.sum())
-        self._settled = self._tracks[0].engine.watermark
-        return results[is_new]
-
-    def _make_room(self) -> None:
-        """Drop the results that had left before this stretch; double the table if it stays more than a quarter full."""
-        slots = len(self._seen)
-        while True:
-            table = self._new_table(slots)
-            self._seen_count = k.move(self._seen, table, self._settled)
-            self._seen = table
-            if 4 * self._seen_count <= slots:
-                return
-            slots *= 2
-
-    def _is_over(self, track: Track, newer: Track) -> bool:
-        return track.engine.count_before(newer.starts) == 0
-
-    def _end(self, track: Track) -> None:
-        super()._end(track)
-        if len(self._tracks) == 1:
-            self._seen, self._seen_count = self._new_table(_FIRST_SLOTS), 0

@@ -25,6 +25,7 @@ from thalweg.engine.outputs.results import Verdict
 from thalweg.engine.rows.expressions import Expressions
 from thalweg.engine.rows.payload import Rows
 from thalweg.engine.time_bounds import FOREVER
+from thalweg.errors import InputError, UnsupportedError
 from thalweg.plan.slices import Shared, limits
 
 _UNBOUNDED = 2**63 - 1
@@ -32,6 +33,9 @@ _UNBOUNDED = 2**63 - 1
 _FEW = 24
 """Ends of windows that ages are compared with one after the other: whole blocks at once, which is faster than to search
 among so few."""
+
+UNCOMPUTABLE = (InputError, UnsupportedError, pa.ArrowInvalid)
+"""What is raised by an expression that has no value for some row, or a value that does not fit."""
 
 Ranks = np.ndarray[tuple[int], np.dtype[Any]]
 Booleans = np.ndarray[tuple[int], np.dtype[np.bool_]]
@@ -50,6 +54,7 @@ class ReaderEnd:
     Attributes:
         name: the reader's.
         results: how many rows it has got.
+        failure: why it has ended: something cannot be computed for one of its results. None: it has not.
 
     """
 
@@ -58,24 +63,34 @@ class ReaderEnd:
     def __init__(self, query: Query, expressions: Expressions, payloads: Sequence[Rows]) -> None:
         self.name = query.name
         self.results = 0
+        self.failure: str | None = None
         self._payloads = payloads
         self._verdict = Verdict(query, expressions, query.residual)
         self._emitter: Emitter = emitter(query, expressions, payloads)
 
     def add(self, block: Int64s) -> Iterator[Emitted]:
         """Take results (time, expiry, rows); yield what can be emitted at once."""
+        yield from self._named(self._added(block))
+
+    def _added(self, block: Int64s) -> Iterator[pa.Table]:
         admitted = self._verdict.keep(self._payloads, block)
         if len(admitted):
-            yield from self._named(self._emitter.add(admitted))
+            yield from self._emitter.add(admitted)
 
     def settle(self, watermark: int, deaths: Int64s) -> Iterator[Emitted]:
         """Time has passed ``watermark``, and these tuples left ROWS windows; yield what follows."""
         yield from self._named(self._emitter.settle(watermark, deaths))
 
     def _named(self, tables: Iterator[pa.Table]) -> Iterator[Emitted]:
-        for table in tables:
-            self.results += table.num_rows
-            yield Emitted(self.name, table)
+        """What it emits. If that cannot be computed, this end is over, and the others go on."""
+        if self.failure is not None:
+            return
+        try:
+            for table in tables:
+                self.results += table.num_rows
+                yield Emitted(self.name, table)
+        except UNCOMPUTABLE as error:
+            self.failure = str(error)
 
     def rows(self, stream: int) -> Int64s:
         """The row numbers of a stream that are needed here."""

@@ -32,7 +32,7 @@ from thalweg.engine.rows.expressions import (
 from thalweg.engine.rows.interner import Interner
 from thalweg.engine.rows.layout import layouts, sides
 from thalweg.engine.time_bounds import GREATEST_TIME
-from thalweg.errors import InputError
+from thalweg.errors import InputError, UnsupportedError
 from thalweg.plan.slices import Shared
 
 Booleans = np.ndarray[tuple[int], np.dtype[np.bool_]]
@@ -143,7 +143,7 @@ class StreamEncoder:
     def __init__(self, query: Query, stream: int, expressions: Expressions, shared: Shared | None = None) -> None:
         self._query = query
         self._ref = query.streams[stream]
-        self._stream = stream
+        self.stream = stream
         self.layout = layouts(query, None if shared is None else shared.slicing)[stream]
         self._expressions = expressions
         self._names = {n: physical_names(query)[self._ref.alias, n] for n in self._ref.schema.names}
@@ -152,6 +152,8 @@ class StreamEncoder:
         self._selections = [
             (None if selection is None else self._input(selection), bits) for selection, bits in selections
         ]
+        self._conditions = list(dict.fromkeys(selection for selection, _ in selections))
+        self._selection_names = {name for name, _ in self._outputs}
         self._slice_masks = shared.slice_masks(stream) if shared is not None and self.layout.is_sliced else []
         self._keys = {c: self._key_input(c) for c in self.layout.codes}
         self._operands = {
@@ -174,7 +176,7 @@ class StreamEncoder:
 
     def _key_input(self, attribute: int) -> _Input:
         bound = self._query.classes[attribute]
-        member = bound.members[self._stream]
+        member = bound.members[self.stream]
         if bound.null_safe or not exact(bound.type):
             # hash() of NULL is a value like any other, which is what null-safe equality wants.
             hashed = exp.Anonymous(this=HASH, expressions=[member.copy()])
@@ -218,6 +220,24 @@ class StreamEncoder:
             words[:, self.layout.width] = self._slices(masks)
         words[:, self.layout.offered_mask] = masks
         return words
+
+    def uncomputable(self, table: pa.Table) -> dict[exp.Expression | None, str]:
+        """The conditions on this stream by which readers select rows for which something has no value; and why.
+
+        That may be the condition itself, a key or an operand: the latter are needed of selected rows alone. None stands
+        for no condition.
+        """
+        found: dict[exp.Expression | None, str] = {}
+        keys = [(name, each) for name, each in self._outputs if name not in self._selection_names]
+        renamed = table.rename_columns([self._names[name] for name in table.column_names])
+        for selection in self._conditions:
+            try:
+                selected = renamed.filter(pa.array(self.passes(selection, table)))
+                for each in keys:
+                    self._expressions.evaluate(self._expressions.compile([each]), selected)
+            except (InputError, UnsupportedError) as error:
+                found[selection] = str(error)
+        return found
 
     @cached_property
     def reads(self) -> list[str]:

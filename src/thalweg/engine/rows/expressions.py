@@ -6,6 +6,7 @@ physical names, so that nothing depends on the case or the characters of a name.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -90,20 +91,33 @@ class Expressions:
         if not scalar.inputs:
             # A table without columns has no rows for DuckDB; constants still need one per row.
             table = table.append_column("none", pa.nulls(table.num_rows, pa.bool_()))
-        import duckdb
+        import duckdb  # importing it takes a tenth of a second
 
         kinds = tuple(table.schema.field(name).type for name in scalar.inputs)
         if kinds not in scalar.selects:
             scalar.selects[kinds] = self._select(scalar, table.schema)
-        connection = duckdb_scalar()
-        connection.register("input", table)
         try:
-            return connection.sql(scalar.selects[kinds]).to_arrow_table()
+            return _run(scalar.selects[kinds], table)
+        except (duckdb.OutOfMemoryException, duckdb.InternalException, duckdb.FatalException, duckdb.IOException):
+            raise  # no row is to blame
         except duckdb.Error as error:
-            reason = str(error).split("\n")[0]
-            raise InputError(f"{scalar.text} cannot be computed for some row: {reason}") from error
-        finally:
-            connection.unregister("input")
+            raise InputError(self._reason(scalar, table)) from error
+
+    def _reason(self, scalar: Scalar, table: pa.Table) -> str:
+        """Which of the expressions cannot be computed for which row, and why; slow, but then all ends there."""
+        for name, expression in scalar.outputs:
+            select = self._select(Scalar(((name, expression),), scalar.inputs, scalar.text), table.schema)
+            if _error(select, table) is None:
+                continue
+            row = _first_failing(select, table)
+            names = {physical: f"{alias}.{column}" for (alias, column), physical in self._names.items()}
+            read = [self._names[key] for key in columns_of([expression])]
+            values = [f"{names[each].lstrip('.')} = {_shown(row.column(each)[0].as_py())}" for each in read]
+            where = f" The row has {', '.join(values[:_MOST_VALUES])}." if values else ""
+            why = _KIND.sub("", _error(select, row) or "").rstrip(".!")
+            what = f"'{render(expression)}' cannot be computed for some row: {why}.{where}"
+            return f"{what} NULLIF(divisor, 0) and TRY_CAST give NULL instead."
+        return f"{scalar.text} cannot be computed for some row"
 
     def _select(self, scalar: Scalar, schema: pa.Schema) -> str:
         def column(node: exp.Column) -> Typed:
@@ -116,3 +130,42 @@ class Expressions:
         except (NoTypeError, NotInProcessError) as error:
             raise UnsupportedError(f"{scalar.text}: {error} not computed in process") from error
         return f"SELECT {', '.join(texts)} FROM input"  # noqa: S608 - texts come from the bound query
+
+
+_KIND = re.compile(r"^[\w ]+ Error: ")
+"""What DuckDB's messages begin with."""
+_MOST_VALUES, _LONGEST_VALUE = 4, 60
+"""What is told of a row that an expression fails for: columns, and characters of each."""
+
+
+def _run(select: str, table: pa.Table) -> pa.Table:
+    connection = duckdb_scalar()
+    connection.register("input", table)
+    try:
+        return connection.sql(select).to_arrow_table()
+    finally:
+        connection.unregister("input")
+
+
+def _error(select: str, table: pa.Table) -> str | None:
+    """What DuckDB says against a computation; None: nothing."""
+    import duckdb
+
+    try:
+        _run(select, table)
+    except duckdb.Error as error:
+        return str(error).split("\n")[0]
+    return None
+
+
+def _first_failing(select: str, table: pa.Table) -> pa.Table:
+    """The first row of a table that a computation fails for: by halves, for rows do not depend on each other."""
+    while table.num_rows > 1:
+        half = table.slice(0, table.num_rows // 2)
+        table = half if _error(select, half) is not None else table.slice(half.num_rows)
+    return table
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 3]}..."

@@ -15,6 +15,7 @@ from thalweg.engine.observations import Glimpse
 from thalweg.engine.rows.encoding import encoders
 from thalweg.engine.rows.expressions import Expressions, physical_names
 from thalweg.engine.rows.layout import StreamLayout, layouts
+from thalweg.errors import InputError, UnsupportedError
 from thalweg.plan.sampling import StreamSample
 
 SAMPLE_ROWS = 20_000
@@ -22,11 +23,17 @@ SAMPLE_ROWS = 20_000
 
 
 def sample(query: Query, beginnings: Sequence[tuple[pa.Table, Int64s, int]]) -> list[StreamSample]:
-    """Samples from the first rows of each stream: with their times, in time order, and how many there are in all."""
+    """Samples from the first rows of each stream: with their times, in time order, and how many there are in all.
+
+    Nothing is said of a stream with a row that something cannot be computed for: that is an error when the row comes.
+    """
     expressions = Expressions(physical_names(query))
     samples = []
     for encoder, (table, times, total) in zip(encoders(query, expressions), beginnings, strict=True):
-        words = encoder.encode(table, times, np.arange(len(times)))
+        try:
+            words = encoder.encode(table, times, np.arange(len(times)))
+        except (InputError, UnsupportedError):
+            words = np.zeros((0, encoder.layout.offered), np.int64)
         joining = words[words[:, encoder.layout.offered_mask] != 0]
         share = len(joining) / max(1, len(words))
         samples.append(replace(_of_words(query, encoder.layout, joining), share=share, total=round(total * share)))

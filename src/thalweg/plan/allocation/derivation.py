@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from thalweg.errors import AllocationError
 from thalweg.plan.allocation.model import AllocationModel, HalfWayJoin, StateLoad, StreamLoad, names_of
+from thalweg.plan.compiler import compile_programs
 from thalweg.plan.cost import DEFAULT_COSTS, Costs
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.plan_cost import growth_rank
-from thalweg.plan.program import Programs, compile_programs
+from thalweg.plan.program import Programs
 from thalweg.plan.statistics import Statistics
 from thalweg.plan.tree import Join, Node, Plan, Tree, format_tree, joins, state_nodes
 

@@ -15,7 +15,7 @@ def insert_gates(programs: Programs, setting: Setting) -> Programs:
 
     >>> from thalweg.plan.join_graph import JoinGraph
     >>> from thalweg.plan.passes.setting import Gating
-    >>> from thalweg.plan.program import compile_programs
+    >>> from thalweg.plan.compiler import compile_programs
     >>> from thalweg.plan.tree import parse_plan
     >>> graph = JoinGraph(3, classes=(frozenset({0, 1}), frozenset({0, 2})))  # A.x = B.x, A.y = C.y
     >>> plan = parse_plan("(A B) C", "ABC").keeping_all()

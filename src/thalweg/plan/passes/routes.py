@@ -28,7 +28,7 @@ def leave_open(programs: Programs, setting: Setting) -> Programs:
     probe them; behind them stand the states that a tuple is stored in on its way up. A module checks the classes that
     are known by then, and the thetas whose other stream is there by then.
 
-    >>> from thalweg.plan.program import compile_programs
+    >>> from thalweg.plan.compiler import compile_programs
     >>> from thalweg.plan.tree import parse_plan
     >>> graph = JoinGraph(3, classes=(frozenset({0, 1, 2}),))
     >>> plan = parse_plan("(A B) C", "ABC").keeping_all()

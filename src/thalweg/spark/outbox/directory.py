@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,25 +15,20 @@ import pyarrow.parquet as pq
 from thalweg.errors import OutboxError
 from thalweg.spark.outbox.files import LocalFiles, local
 from thalweg.spark.outbox.layout import (
+    Failure,
     Manifest,
     Places,
+    Totals,
     batch_name,
     batch_number,
     owner_json,
     parsed,
+    parsed_failure,
     parsed_manifest,
+    parsed_totals,
     reader_name,
+    until_number,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Totals:
-    """What was published for a reader so far; ``size`` in bytes."""
-
-    batches: int
-    files: int
-    rows: int
-    size: int
 
 
 class Outbox:
@@ -57,7 +51,11 @@ class Outbox:
         columns = _columns(reader, schema)
         self.files.make_directory(self.places.manifests(reader))
         path = self.places.schema(reader)
-        if not self.create(path, columns.serialize().to_pybytes(), path.parent) and self.schema(reader) != columns:
+        is_new = self.create(path, columns.serialize().to_pybytes(), path.parent)
+        if is_new:
+            for made in (path.parent, self.places.root):
+                self.files.sync(made)
+        elif self.schema(reader) != columns:
             raise OutboxError(
                 f"reader {reader!r} of the outbox {self.places.root} has the columns {_listed(self.schema(reader))}, "
                 f"and cannot get {_listed(columns)}. Open a reader of another name."
@@ -86,9 +84,19 @@ class Outbox:
     # What was published
 
     def batches(self, reader: str) -> list[int]:
-        """The batches that have rows for a reader."""
+        """The batches that have rows for a reader, but for old ones whose manifests were folded into one."""
         numbers = map(batch_number, self.files.names(self.places.manifests(reader)))
         return sorted(number for number in numbers if number is not None)
+
+    def failure(self, reader: str) -> Failure | None:
+        """Why a reader has failed, or the one that had its name before; None: none has."""
+        numbers = map(batch_number, self.files.names(self.places.failures(reader)))
+        latest = max((number for number in numbers if number is not None), default=None)
+        if latest is None:
+            return None
+        path = self.places.failure(reader, latest)
+        data = self.files.read(path)
+        return None if data is None else parsed_failure(data, path)
 
     def manifest(self, reader: str, batch: int) -> Manifest | None:
         """What a batch has for a reader; None: nothing."""
@@ -105,13 +113,51 @@ class Outbox:
     def totals(self, reader: str) -> Totals:
         """How much was published for a reader."""
         self.schema(reader)  # an error if there is no such reader
-        known = list(self.manifests(reader))
-        return Totals(
-            len(known),
-            sum(len(each.files) for each in known),
-            sum(each.rows for each in known),
-            sum(each.size for each in known),
-        )
+        while True:
+            until, folded = self.folded(reader)
+            mine = [batch for batch in self.batches(reader) if until is None or batch > until]
+            known = [self.manifest(reader, batch) for batch in mine]
+            if None not in known and self.folded(reader)[0] == until:
+                return sum((each.totals for each in known if each is not None), folded)
+            # Meanwhile some were folded: look again.
+
+    def folded(self, reader: str) -> tuple[int | None, Totals]:
+        """Up to which batch the manifests of a reader were folded into one, and what they said together."""
+        while True:
+            numbers = map(until_number, self.files.names(self.places.manifests(reader)))
+            until = max((number for number in numbers if number is not None), default=None)
+            if until is None:
+                return None, Totals()
+            path = self.places.until(reader, until)
+            data = self.files.read(path)
+            if data is not None:
+                return until, parsed_totals(data, path)
+
+    def fold(self, reader: str, before: int, least: int) -> None:
+        """Put the manifests of batches before this one into one file that has their totals, if there are so many.
+
+        Nobody needs these manifests any more: their files have their final names. A crash leaves manifests beside the
+        file that speaks for them. They do not count, and the next time they are removed.
+        """
+        until, folded = self.folded(reader)
+        mine = [batch for batch in self.batches(reader) if batch < before]
+        new = [batch for batch in mine if until is None or batch > until]
+        if len(new) >= least:
+            known = [self.manifest(reader, batch) for batch in new]
+            totals = sum((each.totals for each in known if each is not None), folded)
+            path = self.places.until(reader, new[-1])
+            self.create(path, totals.to_json(), path.parent)
+            self.files.sync(path.parent)
+            until = new[-1]
+        if until is None:
+            return
+        for batch in mine:
+            if batch <= until:
+                self.files.remove(self.places.manifest(reader, batch))
+        for name in self.files.names(self.places.manifests(reader)):
+            number = until_number(name)
+            if number is not None and number < until:
+                self.files.remove(self.places.until(reader, number))
 
     def latest(self) -> int | None:
         """The newest batch that was published to all readers; None: there is none."""
@@ -164,6 +210,7 @@ class Outbox:
         draft = drafts / f".draft-{secrets.token_hex(8)}"
         try:
             self.files.write(draft, data)
+            self.files.sync(draft)
             return self.files.link(draft, path)
         finally:
             self.files.remove(draft)

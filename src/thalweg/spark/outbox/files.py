@@ -4,8 +4,8 @@ Each function is one step that a crash cannot divide: what it does is there as a
 a file that is being written for the first time (:meth:`LocalFiles.write`). Nothing reads such a file before something
 else names it.
 
-Nothing here waits for the disk. So a process may die at any moment. If the whole machine loses its power, an outbox is
-as safe as Spark's own checkpoint on the same disk, which does not wait either.
+A process may die at any moment. That the machine loses its power is another matter: only what was waited for
+(:meth:`LocalFiles.sync`) is there afterwards.
 """
 
 from __future__ import annotations
@@ -78,6 +78,17 @@ class LocalFiles:
     def write(self, path: Path, data: bytes) -> None:
         """Write a file that nothing names yet; a crash may leave a part of it."""
         path.write_bytes(data)
+
+    def sync(self, path: Path) -> None:
+        """Wait until a file, or which names a directory has, is on the disk, and would survive a loss of power."""
+        try:
+            held = os.open(path, os.O_RDONLY)
+        except FileNotFoundError:
+            return  # somebody has taken it away
+        try:
+            os.fsync(held)
+        finally:
+            os.close(held)
 
     def link(self, draft: Path, path: Path) -> bool:
         """Give a file that is whole a second name, unless something has that name; whether it got it."""

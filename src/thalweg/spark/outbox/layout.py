@@ -9,6 +9,8 @@
       READER/
         _schema.arrow                      the columns of the reader's rows
         _manifests/000000000012.json       what batch 12 has for this reader
+        _manifests/until-000000000012.json how much all batches up to 12 have; their own manifests are gone
+        _failures/000000000012.json        the reader failed in batch 12, and why: it gets nothing from then on
         000000000012-00003.parquet         rows of batch 12, from task 3
 
 Readers of parquet pass over names that begin with ``_``. So a reader's directory is a plain parquet table.
@@ -19,7 +21,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
@@ -42,6 +44,7 @@ class Staged:
         name: the file's, among the staged ones of batch and reader. No two attempts choose the same.
         rows: how many it has.
         size: in bytes.
+        since: the batch with which the reader began.
 
     """
 
@@ -50,6 +53,49 @@ class Staged:
     name: str
     rows: int
     size: int
+    since: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A reader has failed in a batch: it gets nothing of this batch, and nothing after it.
+
+    One that comes again under its name begins with a later batch than ``since``, and gets what is its own.
+    """
+
+    reader: str
+    batch: int
+    since: int
+    reason: str
+
+    def to_json(self) -> bytes:
+        return json.dumps({"version": VERSION, **asdict(self)}).encode()
+
+
+def parsed_failure(data: bytes, path: Path) -> Failure:
+    known = parsed(data, path)
+    return Failure(known["reader"], known["batch"], known["since"], known["reason"])
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """How much was published for a reader; ``size`` in bytes."""
+
+    batches: int = 0
+    files: int = 0
+    rows: int = 0
+    size: int = 0
+
+    def __add__(self, other: Totals) -> Totals:
+        return Totals(*map(sum, zip(astuple(self), astuple(other), strict=True)))
+
+    def to_json(self) -> bytes:
+        return json.dumps({"version": VERSION, **asdict(self)}).encode()
+
+
+def parsed_totals(data: bytes, path: Path) -> Totals:
+    known = parsed(data, path)
+    return Totals(*(known[name] for name in Totals.__dataclass_fields__))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +124,10 @@ class Manifest:
     @property
     def size(self) -> int:
         return sum(file.size for file in self.files)
+
+    @property
+    def totals(self) -> Totals:
+        return Totals(1, len(self.files), self.rows, self.size)
 
     def to_json(self) -> bytes:
         return json.dumps({"version": VERSION, **asdict(self)}).encode()
@@ -149,6 +199,23 @@ def batch_number(name: str) -> int | None:
     return int(stem) if stem.isdecimal() and stem.isascii() else None
 
 
+_UNTIL = "until-"
+
+
+def until_name(batch: int) -> str:
+    """The name of what stands for the manifests of all batches up to this one.
+
+    >>> until_name(12)
+    'until-000000000012.json'
+    """
+    return f"{_UNTIL}{batch_name(batch)}.json"
+
+
+def until_number(name: str) -> int | None:
+    """The way back; None if it is no such name."""
+    return batch_number(name.removeprefix(_UNTIL)) if name.startswith(_UNTIL) else None
+
+
 def published_name(batch: int, number: int) -> str:
     """The name of the rows that a task has for a reader, in the reader's directory.
 
@@ -190,3 +257,12 @@ class Places:
 
     def manifest(self, reader: str, batch: int) -> Path:
         return self.manifests(reader) / f"{batch_name(batch)}.json"
+
+    def until(self, reader: str, batch: int) -> Path:
+        return self.manifests(reader) / until_name(batch)
+
+    def failures(self, reader: str) -> Path:
+        return self.reader(reader) / "_failures"
+
+    def failure(self, reader: str, batch: int) -> Path:
+        return self.failures(reader) / f"{batch_name(batch)}.json"

@@ -16,6 +16,7 @@ Cost
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,7 +28,7 @@ import pyarrow.parquet as pq
 
 from thalweg.errors import OutboxError
 from thalweg.spark.outbox.directory import Outbox
-from thalweg.spark.outbox.layout import Staged
+from thalweg.spark.outbox.layout import Failure, Staged
 from thalweg.spark.packing import in_parts, unblob
 
 ROW_GROUP_BYTES = 1 << 24
@@ -41,6 +42,7 @@ class _Reader:
     """What a task has of a reader: the columns; bodies that wait, and their size; the file, once it is open."""
 
     schema: pa.Schema
+    since: int
     bodies: list[bytes] = field(default_factory=list)
     held: int = 0
     path: Path | None = None
@@ -74,6 +76,7 @@ class Stage:
         self._row_group_bytes, self._held_bytes = row_group_bytes, held_bytes
         self._name = f"{number:05}-{secrets.token_hex(8)}"  # attempts must not meet
         self._readers: dict[str, _Reader] = {}
+        self.failures: list[Failure] = []
         self.held = 0
 
     def __enter__(self) -> Stage:
@@ -85,8 +88,13 @@ class Stage:
         if kind is not None:
             self._discard()
 
-    def add(self, name: str | None, body: bytes) -> None:
-        """Take a body of a reader: an Arrow stream with rows of its."""
+    def fail(self, name: str, reason: str, since: int = 0) -> None:
+        """A reader ends, for this reason. One that nobody has opened was never there."""
+        if self._outbox.has(name):
+            self.failures.append(Failure(name, self._batch, since, reason))
+
+    def add(self, name: str | None, body: bytes, since: int = 0) -> None:
+        """Take a body of a reader, which began with the batch ``since``: an Arrow stream with rows of its."""
         if name is None:
             raise OutboxError(
                 f"batch {self._batch} has a body of {len(body):,} bytes and no reader for it: its column 'reader' is "
@@ -94,7 +102,7 @@ class Stage:
             )
         reader = self._readers.get(name)
         if reader is None:
-            reader = self._readers[name] = _Reader(self._schema(name, body))
+            reader = self._readers[name] = _Reader(self._schema(name, body), since)
         reader.bodies.append(body)
         reader.held += len(body)
         self.held += len(body)
@@ -113,8 +121,17 @@ class Stage:
             reader.writer.close()
             reader.sink.close()
             size = self._outbox.files.size(reader.path) or 0
-            staged.append(Staged(name, self._number, reader.path.name, reader.rows, size))
+            self._outbox.files.sync(reader.path)
+            staged.append(Staged(name, self._number, reader.path.name, reader.rows, size, reader.since))
+        for folder in self._folders(staged):
+            self._outbox.files.sync(folder)
         return staged
+
+    def _folders(self, staged: Sequence[Staged]) -> list[Path]:
+        """The directories that files are in, with those that may be new above them."""
+        own = [self._outbox.places.staged_of(self._batch, each.reader) for each in staged]
+        above = [own[0].parent, own[0].parent.parent] if own else []
+        return [*own, *above]
 
     def _write(self, name: str, reader: _Reader) -> None:
         """Write the bodies that wait, as one row group, or several if they are large."""
