@@ -82,6 +82,8 @@ def test_rows_of_a_part_have_the_same_columns(document: Document) -> None:
         throughput.FIGURE_6,
         throughput.FIGURE_7,
         throughput.EACH,
+        throughput.KEPT,
+        throughput.EACH_KEPT,
         sensors.FIGURE_8,
         staleness.FIGURE_9,
         staleness.FIGURE_9D,
@@ -125,7 +127,7 @@ def test_claims_follow_from_the_rows(document: Document) -> None:
     mean = sum(linear["jaqpot"][at] / max(linear[each][at] for each in HALF_WAY) for at in ("at_30%", "at_60%")) / 2
     claim = "figure 7, linear: results, jaqpot / the best half-way heuristic, the mean over budgets"
     assert found[claim] == pytest.approx(mean, rel=0.01)
-    for figure in ("figure 6", "figure 7", "figure 8", "correlated streams"):
+    for figure in ("figure 6", "figure 7", "figure 7, states kept", "figure 8", "correlated streams"):
         assert found[f"{figure}: stale results at 1.5 times the windows"] == 0
     worst = max(row["jaqpot"] or 0 for row in of(document, staleness.FIGURE_9))
     claim = "figure 9, by the model: share of stale results of jaqpot, where freshness can be held, at most"
@@ -154,6 +156,7 @@ def test_plots_are_drawn(document: Document, tmp_path: Path) -> None:
     assert [file.name for file in files] == [
         "figure_6.png",
         "figure_7.png",
+        "figure_7_kept.png",
         "figure_7_model.png",
         "figure_8.png",
         "figure_9.png",

@@ -57,6 +57,7 @@ def measure(
     parts: list[tuple[str, Callable[[], tuple[list[Row], list[Claim]]]]] = [
         ("figure 6", partial(throughput.while_streams_change, sizes.fluctuating, report)),
         ("figure 7", partial(throughput.by_budget, sizes.budgets, report)),
+        ("figure 7, states kept", partial(throughput.by_budget, sizes.budgets, report, kept=True)),
         ("figure 8", partial(sensors.on_sensors, weatherboards, sizes.sensors, source, report)),
         ("figure 9", partial(_stale_results, weatherboards, sizes, report)),
         ("figure 7 by the model", partial(staleness.throughput, sizes.staleness.throughput, report)),

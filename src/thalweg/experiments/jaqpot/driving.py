@@ -20,7 +20,7 @@ from thalweg.experiments import answers
 from thalweg.experiments.answers import Ids
 from thalweg.experiments.jaqpot.workloads import Workload
 from thalweg.experiments.workloads import MICROSECONDS
-from thalweg.options import AllocationPolicy, Options
+from thalweg.options import AllocationPolicy, Options, States
 from thalweg.plan.allocation import POLICIES
 from thalweg.replayer import open_replay
 
@@ -38,7 +38,7 @@ class Found:
     Attributes:
         results: per interval of event time, the results that its tuples led to.
         probes: that were paid for in the whole run. One that looks at a part of a window counts as that part.
-        wanted: probes that were asked for.
+        refused: probes that were not allowed.
         candidates: tuples that were looked at.
         shed: tuples that were dropped at the input.
         seconds: of processor time, the check left out.
@@ -51,7 +51,7 @@ class Found:
 
     results: NDArray[np.int64]
     probes: float
-    wanted: int
+    refused: int
     candidates: int
     shed: int
     seconds: float
@@ -72,18 +72,20 @@ class Course:
     Attributes:
         ends: the seconds at which intervals end, in order. What comes before the first is not counted.
         freshness: how many times its window the freshness of each stream is.
+        states: whether the plan keeps its states.
 
     """
 
     workload: Workload
     ends: tuple[float, ...]
     freshness: float = 1.5
+    states: States = "none"
 
     def run(self, policy: AllocationPolicy, budget: int | None) -> Found:
         """Run it; ``budget``: probes per second of event time, or None: nothing is refused."""
         options = Options(
             plan=self.workload.plan,
-            states="none",
+            states=self.states,
             adaptive=False,
             batch_size=_BATCH,
             budget="100%" if budget is None else budget,
@@ -122,7 +124,7 @@ class Course:
         return Found(
             results[1:],
             sum(step.paid for step in use.steps),
-            sum(step.wanted for step in use.steps),
+            sum(step.refused for step in use.steps),
             summary.candidates,
             sum(use.shed.values()),
             seconds,
@@ -136,8 +138,8 @@ class Course:
     def full(self) -> Found:
         """With nothing refused."""
         full = self.run("jaqpot", None)
-        if full.probes != full.wanted:
-            raise ThalwegError(f"{full.wanted - full.probes} probes were refused though the budget pays for all")
+        if full.refused:
+            raise ThalwegError(f"{full.refused} probes were refused though the budget pays for all")
         return full
 
     @property

@@ -38,6 +38,7 @@ def _figures() -> Iterator[tuple[str, str, Callable[[str, Sequence[Row]], Figure
     """File name, the part that it shows, and how."""
     yield "figure_6", throughput.FIGURE_6, _by_minute("plan", "minute")
     yield "figure_7", throughput.FIGURE_7, _by_budget
+    yield "figure_7_kept", throughput.KEPT, _by_budget
     yield "figure_7_model", staleness.FIGURE_7, _by_budget
     yield "figure_8", sensors.FIGURE_8, _by_minute("budget", "minute")
     yield "figure_9", staleness.FIGURE_9, _stale

@@ -8,11 +8,13 @@ from collections.abc import Mapping, Sequence
 from thalweg.experiments.experiment import Claim, Report, Row, at_least, at_most, rounded
 from thalweg.experiments.jaqpot.driving import ALL, HALF_WAY, Course, Found
 from thalweg.experiments.jaqpot.sizes import SEED, Budgets, Fluctuating
-from thalweg.experiments.jaqpot.workloads import SHAPES, Setting, Shape, chain, draw_settings
+from thalweg.experiments.jaqpot.workloads import SHAPES, Setting, Shape, chain, draw_settings, keyed
 
 FIGURE_6 = "figure 6: results while selectivities change, budget 30% of saturation"
 FIGURE_7 = "figure 7: results by budget"
 EACH = "figure 7: each setting"
+KEPT = "figure 7, states kept: results by budget"
+EACH_KEPT = "figure 7, states kept: each setting"
 
 OPTIMUM = "the best possible"
 """What a budget can buy, by what each path costs and yields: no policy of half-way joins can do better."""
@@ -63,37 +65,45 @@ def while_streams_change(sizes: Fluctuating, report: Report) -> tuple[list[Row],
     ]
 
 
-def by_budget(sizes: Budgets, report: Report) -> tuple[list[Row], list[Claim]]:
-    """Figure 7: settings of table 3, and the mean of them."""
+def by_budget(sizes: Budgets, report: Report, *, kept: bool = False) -> tuple[list[Row], list[Claim]]:
+    """Figure 7: settings of table 3, and the mean of them.
+
+    ``kept``: plans that keep their states. These are joined on one key, since a budget lets states be kept only if all
+    that they hold carries their key. Harvesting looks at parts of windows, which states do not have.
+    """
     each: list[Row] = []
     rows: list[Row] = []
     means: dict[Shape, Shares] = {}
     stale = 0
-    settings = draw_settings(SEED, sizes.settings, sizes.most_results)
+    part, part_of_each = (KEPT, EACH_KEPT) if kept else (FIGURE_7, EACH)
+    policies = [policy for policy in ALL if not (kept and policy == "harvest")]
+    settings = draw_settings(SEED, sizes.settings, sizes.most_results, alike=kept)
     for shape in SHAPES:
-        names = [*ALL, OPTIMUM]
+        names: list[str] = [*policies] if kept else [*policies, OPTIMUM]
         shares: dict[str, dict[int, list[float]]] = {policy: {share: [] for share in sizes.shares} for policy in names}
         for number, setting in enumerate(settings, start=1):
-            course = _long_enough(shape, setting, sizes.seconds, number)
+            course = _long_enough(shape, setting, sizes.seconds, number, kept=kept)
             for share in sizes.shares:
-                shares[OPTIMUM][share].append(course.optimum(share / 100))
-                for policy in ALL:
-                    where = f"figure 7, {shape}, setting {number} of {len(settings)}, {share}%"
+                if not kept:
+                    shares[OPTIMUM][share].append(course.optimum(share / 100))
+                for policy in policies:
+                    where = f"{part}, {shape}, setting {number} of {len(settings)}, {share}%"
                     found = _told(course, policy, share / 100, report, where)
                     shares[policy][share].append(found.total / course.full.total)
                     stale += found.stale
-                    each.append(_row(course, shape, setting, share, policy, found))
+                    row: Row = {"part": part_of_each, "plan": shape, "setting": setting.text, "budget_%": share}
+                    each.append(row | _columns(course, policy, found))
         means[shape] = {
             policy: {share: statistics.mean(many) for share, many in mine.items()} for policy, mine in shares.items()
         }
         rows += [
-            {"part": FIGURE_7, "plan": shape, "policy": policy}
+            {"part": part, "plan": shape, "policy": policy}
             | {f"at_{share}%": rounded(found) for share, found in mine.items()}
             for policy, mine in means[shape].items()
         ]
     claims = [
-        *claims_of("figure 7", means, without=(OPTIMUM,)),
-        at_most("figure 7: stale results at 1.5 times the windows", stale, 0),
+        *claims_of("figure 7, states kept" if kept else "figure 7", means, without=(OPTIMUM,)),
+        at_most(f"{'figure 7, states kept' if kept else 'figure 7'}: stale results at 1.5 times the windows", stale, 0),
     ]
     return [*rows, *each], claims
 
@@ -134,10 +144,12 @@ def _mean_ratio(shares: Shares, rivals: Sequence[str]) -> float:
     return statistics.mean(shares["jaqpot"][share] / max(shares[each][share] for each in rivals) for share in budgets)
 
 
-def _long_enough(shape: Shape, setting: Setting, seconds: float, number: int) -> Course:
+def _long_enough(shape: Shape, setting: Setting, seconds: float, number: int, *, kept: bool) -> Course:
     """A course that goes on for so many seconds once the windows are full."""
     filling = 1.2 * max(window / rate for window, rate in zip(setting.windows, setting.rates, strict=True))
     whole = filling + seconds
+    if kept:
+        return Course(keyed(shape, whole, setting, SEED + number), (whole,), states="all")
     return Course(chain(shape, [(whole, setting)], SEED + number), (whole,))
 
 
@@ -147,12 +159,8 @@ def _told(course: Course, policy: str, share: float, report: Report, where: str)
     return course.run(known, round(share * course.saturation))
 
 
-def _row(course: Course, shape: Shape, setting: Setting, share: int, policy: str, found: Found) -> Row:
+def _columns(course: Course, policy: str, found: Found) -> Row:
     return {
-        "part": EACH,
-        "plan": shape,
-        "setting": setting.text,
-        "budget_%": share,
         "policy": policy,
         "results": found.total,
         "share_of_full": rounded(found.total / course.full.total),

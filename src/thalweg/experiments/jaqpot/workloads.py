@@ -120,10 +120,11 @@ def _many(rng: np.random.Generator, range_: tuple[float, float], count: int) -> 
     return found
 
 
-def draw_settings(seed: int, count: int, most_results: float) -> list[Setting]:
+def draw_settings(seed: int, count: int, most_results: float, *, alike: bool = False) -> list[Setting]:
     """Settings from all of table 3, but for those with more results per second than that.
 
-    Most combinations of the table have many millions of results per second, which nobody could produce.
+    Most combinations of the table have many millions of results per second, which nobody could produce. ``alike``: all
+    joins have the same selectivity.
     """
     rng = np.random.default_rng(seed)
     found: list[Setting] = []
@@ -131,6 +132,8 @@ def draw_settings(seed: int, count: int, most_results: float) -> list[Setting]:
         rates = np.stack([_many(rng, RATES, _AT_ONCE) for _ in _NAMES])
         windows = np.stack([_many(rng, WINDOWS, _AT_ONCE) for _ in _NAMES]).round()
         selectivities = np.stack([_many(rng, SELECTIVITIES, _AT_ONCE) for _ in _COLUMNS])
+        if alike:
+            selectivities[1:] = selectivities[0]
         results = selectivities.prod(axis=0) * windows.prod(axis=0) * (rates / windows).sum(axis=0)
         for place in np.flatnonzero(results <= most_results).tolist():
             first, second, third = selectivities[:, place].tolist()
@@ -153,6 +156,18 @@ def chain(shape: Shape, phases: Sequence[tuple[float, Setting]], seed: int) -> W
     tables = {name: numbered(pa.concat_tables(each)) for name, each in parts.items()}
     equal = tuple(((a, column), (b, column)) for (a, b), column in zip(pairwise(_NAMES), _COLUMNS, strict=True))
     return Workload(tables, phases[0][1].windows, "rows", equal, _PLANS[shape], start)
+
+
+def keyed(shape: Shape, seconds: float, setting: Setting, seed: int) -> Workload:
+    """Four streams joined on one key, with the first selectivity of a setting: all that a state holds carries it."""
+    rng = np.random.default_rng(seed)
+    values = {"k": round(1 / setting.selectivities[0])}
+    tables = {
+        name: numbered(_arrivals(rng, 0.0, seconds, rate, values))
+        for name, rate in zip(_NAMES, setting.rates, strict=True)
+    }
+    equal = tuple(((a, "k"), (b, "k")) for a, b in pairwise(_NAMES))
+    return Workload(tables, setting.windows, "rows", equal, _PLANS[shape], seconds)
 
 
 def _arrivals(
