@@ -6,7 +6,8 @@ budget, and how its results are checked), then the parts: :mod:`~thalweg.experim
 7), :mod:`~thalweg.experiments.jaqpot.sensors` (figure 8), :mod:`~thalweg.experiments.jaqpot.staleness` (figure 9, by
 :mod:`~thalweg.experiments.jaqpot.pipeline`, a model of the paper's states), and
 :mod:`~thalweg.experiments.jaqpot.analysis` (what deciding takes). The paper does not have
-:mod:`~thalweg.experiments.jaqpot.correlated` and :mod:`~thalweg.experiments.jaqpot.unlimited`.
+:mod:`~thalweg.experiments.jaqpot.correlated`, :mod:`~thalweg.experiments.jaqpot.unlimited` and
+:mod:`~thalweg.experiments.jaqpot.on_spark`.
 :mod:`~thalweg.experiments.jaqpot.plots` draws what was measured.
 """
 
@@ -29,12 +30,12 @@ from thalweg.experiments.jaqpot.workloads import Workload
 
 def run(scale: Scale, report: Report, keep: Keep) -> Document:
     """Measure at a scale, with sensors that are generated."""
-    return measure(scale, SIZES[scale], report, keep)
+    return measure(scale, SIZES[scale], report, keep, on_spark=True)
 
 
 def run_on(scale: Scale, report: Report, keep: Keep, data: Path) -> Document:
     """Measure at a scale, with the sensors' data of a parquet file."""
-    return measure(scale, SIZES[scale], report, keep, data)
+    return measure(scale, SIZES[scale], report, keep, data, on_spark=True)
 
 
 def plot(document: Document, directory: Path) -> list[Path]:
@@ -45,9 +46,15 @@ def plot(document: Document, directory: Path) -> list[Path]:
 
 
 def measure(
-    scale: Scale, sizes: Sizes, report: Report, keep: Keep = lambda _: None, data: Path | None = None
+    scale: Scale,
+    sizes: Sizes,
+    report: Report,
+    keep: Keep = lambda _: None,
+    data: Path | None = None,
+    *,
+    on_spark: bool = False,
 ) -> Document:
-    """Measure all parts in the given sizes."""
+    """Measure all parts in the given sizes; ``on_spark``: overload on Spark too, in the sizes of the scale."""
     readings, positions = sensors.generated(sizes.sensors.days) if data is None else sensors.read(data)
     weatherboards = sensors.workload_of(readings, positions, sizes.sensors)
     source = "generated" if data is None else data.name
@@ -66,6 +73,8 @@ def measure(
         ("correlated streams", partial(harvest_and_others, sizes.correlated, report)),
         ("no budget", partial(without_and_with, sizes.unlimited, report)),
     ]
+    if on_spark:
+        parts.append(("overload on Spark", partial(_overload, scale, report)))
     for name, part in parts:
         started = time.perf_counter()
         found, wanted = part()
@@ -80,3 +89,10 @@ def measure(
 
 def _stale_results(weatherboards: Workload, sizes: Sizes, report: Report) -> tuple[list[Row], list[Claim]]:
     return staleness.stale_results(sizes.staleness, sensors.modelled(weatherboards), report)
+
+
+def _overload(scale: Scale, report: Report) -> tuple[list[Row], list[Claim]]:
+    """Spark is loaded when it is used."""
+    from thalweg.experiments.jaqpot import on_spark
+
+    return on_spark.overload_on_spark(on_spark.SIZES[scale], report)

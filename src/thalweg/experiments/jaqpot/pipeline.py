@@ -240,12 +240,14 @@ def _run_kernel(
             node = pipeline.at[depth]
             partner = pipeline.sibling[node]
             place = pipeline.place[depth]
-            if place >= min(pipeline.inserted[partner], pipeline.sizes[partner]):
+            held = min(pipeline.inserted[partner], pipeline.sizes[partner])
+            if place >= held:
                 depth -= 1
                 continue
+            slot = (pipeline.inserted[partner] - held + place) % pipeline.sizes[partner]  # the oldest first
             pipeline.place[depth] = place + 1 + _jump(pipeline.selectivity[node], seed)
             for stream in range(width):
-                stack[depth + 1, stream] = max(stack[depth, stream], entries[partner, place, stream])  # one has it
+                stack[depth + 1, stream] = max(stack[depth, stream], entries[partner, slot, stream])  # one has it
             above = pipeline.parent[node]
             if above != root:
                 if _enter(pipeline, depth + 1, above, now, allowances, counts, seed):
