@@ -30,8 +30,9 @@ from thalweg.adapt.spending import Spender
 from thalweg.cql.group import Group
 from thalweg.driver.planning import check_budget, check_by_batch, plan_for
 from thalweg.engine.bucket import AnyBucket, Bucket, open_bucket
+from thalweg.engine.chains import LineageShares
 from thalweg.engine.feedback.savings import Savings
-from thalweg.engine.join_bucket import JoinBucket, LineageShares
+from thalweg.engine.join_bucket import JoinBucket
 from thalweg.engine.machine.accounts import Spent
 from thalweg.engine.outputs.readers import Emitted
 from thalweg.engine.rows.payload import Rows
