@@ -90,7 +90,16 @@ class QueryBuilder:
 
         def prepare(known: Description | None, is_ending: bool) -> Prepared:
             identity = uuid.uuid4().hex
-            shared = SharedRun(identity, run.name, group.join, inside.join, catalog, run.registered, partitioning)
+            shared = SharedRun(
+                identity,
+                run.name,
+                group.join,
+                inside.join,
+                catalog,
+                run.registered,
+                partitioning,
+                options.weight,
+            )
             shared.group(run.registered)  # what is wrong with a query is said now
             return self._operator(query, division, options, commands, known, shared, is_ending=is_ending)
 

@@ -21,6 +21,7 @@ from thalweg import cql as language
 from thalweg.cql.group import Group
 from thalweg.cql.query import JoinSpec, Output, Projection, Query, RangeWindow, Reader, RowsWindow, View
 from thalweg.errors import QueryError
+from thalweg.options import Options
 from thalweg.plan.partitioning import Partitioning
 from thalweg.spark.fitting import Misfit, Terms
 
@@ -60,6 +61,7 @@ class SharedRun:
         catalog: the sources, as texts name them.
         registered: the queries that it begins with.
         partitioning: how its tuples are spread over buckets.
+        weight: how much queries matter that share a budget, as of ``Options(weight=...)``.
 
     """
 
@@ -70,6 +72,7 @@ class SharedRun:
     catalog: Mapping[str, language.Source]
     registered: tuple[Registered, ...]
     partitioning: Partitioning
+    weight: float | Mapping[str, float] = 1.0
 
     @property
     def terms(self) -> Terms:
@@ -104,7 +107,7 @@ class SharedRun:
         group = Group(self.inside, (first,))
         for reader in others:
             group = self.terms.require_beside(reader, group)
-        return group
+        return group.weighed(Options(weight=self.weight).weight_of)
 
     def _known_reader(self, registered: Registered) -> Reader:
         place = self.identity, registered.name, registered.text
