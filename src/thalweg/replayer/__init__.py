@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from thalweg.replayer.api import Progress, open_replay, open_replays, open_tables, pick_query, replay, run, run_all
 from thalweg.replayer.replaying import Budgets, Entries, Replay, Transitions
-from thalweg.replayer.summary import BudgetUse, PlanUse, ReplayResult, StateSize, StepUse, Summary
+from thalweg.replayer.summary import BudgetUse, PlanUse, ReplayResult, Share, StateSize, StepUse, Summary
 
 __all__ = [
     "BudgetUse",
@@ -14,6 +14,7 @@ __all__ = [
     "Progress",
     "Replay",
     "ReplayResult",
+    "Share",
     "StateSize",
     "StepUse",
     "Summary",

@@ -24,6 +24,7 @@ from thalweg.engine.feedback.savings import Savings
 from thalweg.engine.join_bucket import JoinBucket
 from thalweg.engine.machine.accounts import Spent
 from thalweg.engine.observations import Work
+from thalweg.engine.outputs.estimates import AnswerEstimate, added
 from thalweg.engine.outputs.readers import Emitted
 from thalweg.engine.rows.batch import Batch
 from thalweg.engine.rows.payload import TablePayload
@@ -36,7 +37,7 @@ from thalweg.plan.statistics import Statistics
 from thalweg.plan.tree import Node, format_node
 from thalweg.policies import Policies
 from thalweg.replayer.arrivals import Arrivals, arrivals, cut, measured_statistics
-from thalweg.replayer.summary import BudgetUse, PlanUse, ReplayResult, StateSize, StepUse, Summary
+from thalweg.replayer.summary import BudgetUse, PlanUse, ReplayResult, Share, StateSize, StepUse, Summary
 
 Transitions = Sequence[tuple[int, str]]
 """(position, plan text): the plan from the tuple at this position of the total order on."""
@@ -193,6 +194,7 @@ class Replay:
         self._savings: Savings | None = None
         self._budget = self.options.budget
         self._spent = Spent.nothing(len(self.query.streams))
+        self._estimates: dict[str, AnswerEstimate] = {}
         self._decisions: tuple[Decision, ...] = ()
         self._chains: dict[str, tuple[int | None, ...]] = {}
         self._routings = 0
@@ -244,6 +246,7 @@ class Replay:
             self._savings = (self._savings or Savings()) + driver.savings
         if driver.spent is not None:
             self._spent += driver.spent
+        self._estimates = added(self._estimates, driver.estimates)
         if driver.controller is not None:
             self._decisions += tuple(driver.controller.decisions)
 
@@ -279,7 +282,7 @@ class Replay:
                 present=tuple(self._presence(reader.name)),
                 chains=self._chains,
                 routings=self._routings,
-                budget=self._budget_use(),
+                budget=self._budget_use(reader.name),
             ),
             self._late_rows(),
         )
@@ -292,7 +295,7 @@ class Replay:
         ends = [position for position, change in mine if change == "leave"] + [self.total]
         yield from zip((position for position, change in mine if change == "enter"), ends, strict=False)
 
-    def _budget_use(self) -> BudgetUse | None:
+    def _budget_use(self, name: str) -> BudgetUse | None:
         spender, spent = None if self._latest is None else self._latest.spender, self._spent
         if spender is None:
             return None
@@ -306,7 +309,29 @@ class Replay:
         )
         needed, granted = spender.division.needed, spender.division.granted
         shed = dict(zip(self.query.aliases, spent.shed.tolist(), strict=True))
-        return BudgetUse(self.options.allocation, needed, granted, steps, spent.share, spent.error, shed)
+        shares = {
+            alias: _of_pair(spent.share_of(s)) for s, alias in enumerate(self.query.aliases) if alias in self.moving
+        }
+        return BudgetUse(
+            self.options.allocation,
+            needed,
+            granted,
+            steps,
+            spent.share,
+            spent.error,
+            shed,
+            self._share_of(name),
+            shares,
+        )
+
+    def _share_of(self, name: str) -> Share | None:
+        """The share of a query's answer that it has got."""
+        spent, estimate = self._spent, self._estimates.get(name)
+        if spent.is_complete:
+            return Share(1.0, 0.0)
+        if not spent.is_known or estimate is None:
+            return None
+        return _of_pair(None if estimate.share is None else (estimate.share, estimate.error or 0.0))
 
     def _steps(self) -> Iterator[int]:
         events: list[tuple[int, Callable[[], None]]] = [
@@ -411,6 +436,10 @@ class Replay:
         return {
             ref.alias: self._tables[ref.stream].take(pa.array(a.late)) for ref, a in self._pairs() if not ref.is_static
         }
+
+
+def _of_pair(pair: tuple[float, float] | None) -> Share | None:
+    return None if pair is None else Share(*pair)
 
 
 def _batch(stream: Arrivals, start: int, end: int) -> Batch | None:
