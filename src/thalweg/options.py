@@ -172,6 +172,7 @@ class Budget:
         share: so much of what would be needed, as far as that was measured. Infinite: there is no limit.
         is_auto: just enough to keep up. Whoever has a clock finds out how much that is; by event time alone nothing
             presses, and nothing is refused.
+        parts: the probes are those of so many buckets together, each of which has an equal part.
 
     >>> Budget.of("60%").per_second(needed=1000)
     600.0
@@ -181,6 +182,7 @@ class Budget:
     probes: int | None = None
     share: float = float("inf")
     is_auto: bool = False
+    parts: int = 1
 
     @staticmethod
     def of(value: object) -> Budget:
@@ -198,14 +200,36 @@ class Budget:
             f"of what is needed, or 'auto', or None, not {_shown(value)}"
         )
 
+    @property
+    def text(self) -> str:
+        """As of :meth:`of`; what a record remembers.
+
+        >>> [Budget.of(value).text for value in (5, "60%", "auto", None)]
+        ['5', '60%', 'auto', 'none']
+        """
+        if self.is_auto:
+            return "auto"
+        if self.probes is not None:
+            return str(self.probes)
+        return "none" if self.share == float("inf") else f"{100 * self.share:.12g}%"
+
+    @staticmethod
+    def parse(text: str) -> Budget:
+        """The budget of a text, as people write it: a number, "60%", "auto" or "none".
+
+        >>> [Budget.parse(text).text for text in ("5", "60%", "auto", "none")]
+        ['5', '60%', 'auto', 'none']
+        """
+        return Budget.of(None if text == "none" else int(text) if text.isdecimal() else text)
+
     def per_second(self, needed: float) -> float:
         """The probes per second, if so many are needed."""
-        return self.share * needed if self.probes is None else float(self.probes)
+        return self.share * needed if self.probes is None else self.probes / self.parts
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Settings of a run; every one has a default that needs no thought.
+    """Settings of a query; every one has a default that needs no thought.
 
     Attributes:
         plan: the plan as text, e.g. ``"((A B) C) D"``; None lets the planner pick. A plan that was written is kept,
@@ -247,7 +271,10 @@ class Options:
         budget: how many probes of windows the join may make, per second of event time; or ``"60%"``: of what it would
             need; or ``"auto"``: just enough to keep up, which in process is all, since no clock presses there. 0
             refuses all. Results are left out, never added, and the summary says how many are estimated to be missing.
-            States are kept with ``states="all"`` alone. In process alone. None: nothing is refused.
+            States are kept with ``states="all"`` alone, and never on Spark. There, ``"auto"`` is as many as triggers
+            have time for (``target_trigger``). None: nothing is refused, unless there is a ``target_trigger``.
+        target_trigger: on Spark, how long a trigger may take (an interval text): what it has no time for is refused.
+            None: as long as it takes.
         allocation: who divides the budget over streams and steps (:mod:`thalweg.plan.allocation`). ``"jaqpot"``: for
             the most results. For comparison: ``"grepp"`` and the paper's heuristics ``"best_hj"``, ``"equal_hj"``,
             ``"global_hjpr"``, ``"ebest_hj"``, ``"sbest_hj"``; ``"random_shedding"``, which drops tuples at the input;
@@ -273,6 +300,7 @@ class Options:
     production: Production | Feedback = "push"
     sharing: Sharing = "auto"
     budget: int | str | None = None
+    target_trigger: str | None = None
     allocation: AllocationPolicy = "jaqpot"
     weight: float | Mapping[str, float] = 1.0
 
@@ -284,11 +312,12 @@ class Options:
         _text_or_none("plan", self.plan, "a plan such as '(A B) C'")
         _text_or_none("lateness", self.lateness, "an interval such as '5 seconds'")
         _text_or_none("idle_timeout", self.idle_timeout, "an interval such as '5 seconds'")
+        _text_or_none("target_trigger", self.target_trigger, "an interval such as '5 seconds'")
         _one_of("states", self.states, ("auto", "all", "none"))
         _one_of("migration", self.migration, get_args(Migration))
         _one_of("sharing", self.sharing, get_args(Sharing))
         _one_of("allocation", self.allocation, get_args(AllocationPolicy))
-        if self.budget is not None:
+        if self.has_budget:
             self._check_budget()
         for weight in self.weight.values() if isinstance(self.weight, Mapping) else (self.weight,):
             check_weight(weight)
@@ -311,7 +340,12 @@ class Options:
             raise OptionError(f"option buckets is a number from 1 to {_MOST_BUCKETS}, not {self.buckets!r}")
 
     def _check_budget(self) -> None:
-        Budget.of(self.budget)
+        budget = Budget.of(self.budget)
+        if self.target_trigger is not None and self.budget is not None and not budget.is_auto:
+            raise OptionError(
+                f"option target_trigger lets triggers decide how much is refused, and option budget says "
+                f"{self.budget}. Give one of them, or budget='auto'."
+            )
         if self.migration not in _MIGRATIONS_UNDER_A_BUDGET:
             raise OptionError(
                 f"option budget goes with migration {' or '.join(_MIGRATIONS_UNDER_A_BUDGET)}, not {self.migration}"
@@ -346,6 +380,11 @@ class Options:
                 f"not {_shown(self.memory_limit)}"
             )
         return limit
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether something may be refused, or be so later."""
+        return self.budget is not None or self.target_trigger is not None
 
     @property
     def feedback(self) -> Feedback | None:

@@ -110,7 +110,7 @@ class TestTexts:
             ("", "the file is empty"),
             ("end", "a command is a JSON object, not 'end' (Expecting value"),
             ('["end"]', "a command is a JSON object, not a list"),
-            ("{}", "the object names none. The commands are: plan, adapt, enter, leave, end, cancel."),
+            ("{}", "the object names none. The commands are: plan, adapt, budget, enter, leave, end, cancel."),
             ('{"command": "stop"}', "there is no command 'stop'"),
             ('{"command": ["end"]}', "there is no command that is a list"),
             ('{"command": "end", "now": 1}', "command 'end' has no argument 'now'"),

@@ -34,6 +34,7 @@ from thalweg.engine.kernels.tables import ROW, T
 from thalweg.engine.machine.accounts import Accounts
 from thalweg.engine.migration.joiner import Joiner, open_joiner
 from thalweg.engine.observations import Counts, Glimpse, StoreSize, Work
+from thalweg.engine.outputs.ages import Ages, Times, timed_columns
 from thalweg.engine.outputs.asked_again import AskedAgain
 from thalweg.engine.outputs.estimates import AnswerEstimate, added
 from thalweg.engine.outputs.readers import UNCOMPUTABLE, Emitted, Part, ReaderEnd, Routing
@@ -100,7 +101,7 @@ class JoinBucket:
         whole = group.whole
         self.shares = shares
         self._can_encode_anew = keeps_all or payloads is not None
-        columns = [ref.schema.names for ref in whole.streams] if keeps_all else payload_columns(whole)
+        columns = [ref.schema.names for ref in whole.streams] if keeps_all else _with_times(group)
         self._payloads: Sequence[Rows] = payloads or [
             Payload(ref.schema, mine) for ref, mine in zip(whole.streams, columns, strict=True)
         ]
@@ -160,6 +161,7 @@ class JoinBucket:
             for query in group.queries
         ]
         self._routing = Routing(group, self.shared)
+        self._ages = Ages(group, self._payloads)
         self._lasting = {place for place, reader in enumerate(group.readers) if reader.is_lasting}
         names_and_ends = [reader.name for reader in group.readers], self.shared.slicing.ends
         self.image = ImageTag(whole, self._policies, names_and_ends)
@@ -222,6 +224,10 @@ class JoinBucket:
                 self._relations[stream] = np.concatenate([self._relations[stream], new[:, [T, ROW]]])
 
     @property
+    def coming(self) -> list[int]:
+        return list(map(len, self._engine.unprocessed()[0]))
+
+    @property
     def can_load(self) -> bool:
         return not self._needs_order and not any(reader.is_lasting for reader in self.group.readers)
 
@@ -237,9 +243,14 @@ class JoinBucket:
         self._engine.load(words, watermark)
 
     def advance(
-        self, limit: int | None = None, between: Callable[[], None] | None = None, every: int | None = None
+        self,
+        limit: int | None = None,
+        between: Callable[[], None] | None = None,
+        every: int | None = None,
+        *,
+        afresh: bool = False,
     ) -> Iterator[Emitted]:
-        for part in self.find(limit, between, every):
+        for part in self.find(limit, between, every, afresh=afresh):
             results = part.results()
             if self._is_scored:
                 results = np.concatenate([results, part.scores()], axis=1)
@@ -248,17 +259,24 @@ class JoinBucket:
                 mine = part.lasting(results, self._routing.ranged) if is_lasting else results
                 if place in self._again.readers:
                     mine = mine[self._again.passes(place, part.places())]
+                self._ages.note(place, mine)
                 yield from self._ends[place].add(mine)
 
     def find(
-        self, limit: int | None = None, between: Callable[[], None] | None = None, every: int | None = None
+        self,
+        limit: int | None = None,
+        between: Callable[[], None] | None = None,
+        every: int | None = None,
+        *,
+        afresh: bool = False,
     ) -> Iterator[Part]:
         """Process up to so many of the offered tuples; yields whose the results are, each part before the next one.
 
         That is :meth:`advance` without what becomes of results at their readers.
         """
         stretch = _STRETCH if every is None else every
-        blocks = self._engine.advance(limit) if between is None else self._in_stretches(limit, between, stretch)
+        origin = self._engine.work.tuples if afresh else 0
+        blocks = self._engine.advance(limit) if between is None else self._in_stretches(limit, between, stretch, origin)
         if not self._in_order:
             copies = [block.copy() for block in blocks]
             blocks = iter([in_time_order(np.concatenate(copies))] if copies else [])
@@ -267,13 +285,15 @@ class JoinBucket:
             self._again.begin(kept[:, 2 : 2 + len(self._payloads)])
             yield from self._routing.route(kept)
 
-    def _in_stretches(self, limit: int | None, between: Callable[[], None], stretch: int) -> Iterator[Int64s]:
+    def _in_stretches(
+        self, limit: int | None, between: Callable[[], None], stretch: int, origin: int
+    ) -> Iterator[Int64s]:
         left = sys.maxsize if limit is None else limit
         while True:
-            before = self._engine.work.tuples
+            before = self._engine.work.tuples - origin
             most = min(left, stretch - before % stretch)  # wherever batches are cut
             yield from self._engine.advance(most)
-            if self._engine.work.tuples - before < most or most == left:
+            if self._engine.work.tuples - origin - before < most or most == left:
                 return
             left -= most
             between()
@@ -455,6 +475,13 @@ class JoinBucket:
         """How many rows each reader has got."""
         return {end.name: end.results for end in self._ends}
 
+    def take_ages(self) -> Times:
+        """Event times of what the results since this was last asked are made of, where somebody asks how fresh it is.
+
+        By reader and stream.
+        """
+        return self._ages.take()
+
     @property
     def estimates(self) -> dict[str, AnswerEstimate]:
         """Under a budget, how much of its answer each reader has got, also of those that have left."""
@@ -485,9 +512,22 @@ class JoinBucket:
     def accounts(self) -> Accounts | None:
         return self._engine.accounts
 
+    def renew_accounts(self, seed: int) -> None:
+        if isinstance(self._engine, JoinEngine):
+            self._engine.renew_accounts(seed)
+
     @property
     def gated(self) -> Gated | None:
         return self._engine.gated
 
     def glimpse(self, most: int) -> Glimpse:
         return self._engine.glimpse(most)
+
+
+def _with_times(group: Group) -> list[list[str]]:
+    """For each stream the columns that are kept of its rows."""
+    kept = [list(columns) for columns in payload_columns(group.whole)]
+    for columns, time in zip(kept, timed_columns(group), strict=True):
+        if time is not None and time not in columns:
+            columns.append(time)
+    return kept

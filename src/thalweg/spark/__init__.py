@@ -22,7 +22,7 @@ A query is put together:
 - :mod:`~thalweg.spark.answer`: its answer, a DataFrame that looks at a checkpoint before it starts.
 - :mod:`~thalweg.spark.checkpoint`: what a checkpoint says of the query that wrote it.
 - :mod:`~thalweg.spark.description`: what a query writes there about itself.
-- :mod:`~thalweg.spark.compatibility`: what may change between two runs from one checkpoint.
+- :mod:`~thalweg.spark.compatibility`: what may change between two starts from one checkpoint.
 
 Queries that share runs:
 
@@ -31,6 +31,7 @@ Queries that share runs:
 - :mod:`~thalweg.spark.registry`: the queries of a directory, without Spark.
 - :mod:`~thalweg.spark.queries_file`: the file that says which there are, and who may run them.
 - :mod:`~thalweg.spark.run`: a run as that file knows it.
+- :mod:`~thalweg.spark.fitting`: whether a query fits a run.
 - :mod:`~thalweg.spark.shared_run`: a run as its buckets know it.
 - :mod:`~thalweg.spark.overview`: what is known of the queries without Spark.
 
@@ -48,6 +49,15 @@ Commands are sent to buckets:
 - :mod:`~thalweg.spark.receivers`: the queries that there are to send them to.
 - :mod:`~thalweg.spark.command_source`: commands as a stream, whose offsets hold them.
 - :mod:`~thalweg.spark.control`: that stream as one more input of a query.
+
+Triggers keep a target:
+
+- :mod:`~thalweg.spark.prices`: how many probes a batch has time for.
+- :mod:`~thalweg.spark.pricing`: prices from what triggers took.
+- :mod:`~thalweg.spark.trigger_listener`: listens to Spark for that.
+- :mod:`~thalweg.spark.price_file`: how the stream of commands learns of prices.
+- :mod:`~thalweg.spark.bounds`: whether sources limit what a trigger may bring.
+- :mod:`~thalweg.spark.temporary`: directories that go with the process.
 
 A bucket runs its batch:
 
@@ -71,5 +81,7 @@ Results go out:
 
 - :mod:`~thalweg.spark.bucket_output`: results out of their blobs, and what Spark observes.
 - :mod:`~thalweg.spark.outbox`: results of many readers, each in a directory of its own.
+- :mod:`~thalweg.spark.spending_report`: what a bucket says of its budget.
+- :mod:`~thalweg.spark.freshness`: how fresh results are, and which freshness a target can keep.
 - :mod:`~thalweg.spark.metrics`: the reports of buckets, added up.
 """

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
-import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -40,6 +37,7 @@ from thalweg.spark.session import local_session
 from thalweg.spark.shared_app import SharedQueries
 from thalweg.spark.started import Started
 from thalweg.spark.streams import Stream
+from thalweg.spark.temporary import temporary_directory
 from thalweg.spark.workers import start_early
 
 
@@ -64,7 +62,7 @@ class App:
     def __init__(self, spark: SparkSession | None = None, *, directory: str | Path | None = None) -> None:
         if spark is not None:
             check_session(spark)
-        self.directory = _temporary_directory() if directory is None else directory
+        self.directory = temporary_directory("thalweg-app-") if directory is None else directory
         self._commands = writable_files_of(self.directory)
         session = spark or local_session()
         self.spark = operator_session(session)
@@ -289,7 +287,7 @@ class App:
         return metrics_of(self._last_batch(query) if progress is None else progress)
 
     def _last_batch(self, query: StreamingQuery | None) -> StreamingQueryProgress | None:
-        """What Spark reported of the last batch of a query; None: there was none in this run."""
+        """What Spark reported of the last batch of a query; None: there was none since the start."""
         chosen = query or self._only_query()
         last = chosen.lastProgress
         if last is None or is_of_batch(last):
@@ -321,9 +319,3 @@ class App:
         if len(running) != 1:
             raise OptionError(f"{len(running)} queries of this app are running. Say whose metrics you want.")
         return running[0]
-
-
-def _temporary_directory() -> str:
-    made = tempfile.mkdtemp(prefix="thalweg-app-")
-    atexit.register(shutil.rmtree, made, ignore_errors=True)
-    return made

@@ -168,6 +168,7 @@ def open_joiner(
         nested_loops=policies.nested_loops,
         slicing=slicing,
         budgeted=policies.budget is not None,
+        keeps_order=policies.by_batch,
     )
 
 
