@@ -216,9 +216,12 @@ class Accounts:
         )
 
     def begin(self, layouts: Sequence[StreamLayout], seed: int) -> None:
-        """Be as new: nothing was asked for, and nothing was saved."""
+        """Be as new: nothing was asked for, and nothing was saved. Readers weigh what they weighed."""
+        weights, tally = self._tables.weights.copy(), self._tables.tally.copy()
         for mine, new in zip(self._tables, Accounts.new_tables(layouts, seed), strict=True):
             mine[...] = new
+        self._tables.weights[:] = weights
+        self._tables.tally[[k.A_WEIGHED, k.A_IN_ORDER]] = tally[[k.A_WEIGHED, k.A_IN_ORDER]]
 
     def is_whole(self, target: Node) -> bool:
         """Whether what a step probes is one part: a state, or a window that time does not end."""
