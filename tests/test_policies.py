@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from thalweg.options import Adaptivity, Feedback, Options
+from thalweg.options import Options
 from thalweg.policies import Policies
+from thalweg.settings import Adaptivity, Feedback
 
 OWN = Adaptivity(period=7)
 

@@ -5,17 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from thalweg.errors import OptionError
-from thalweg.options import (
-    Adaptivity,
-    AllocationPolicy,
-    Budget,
-    Feedback,
-    Migration,
-    Options,
-    Production,
-    Sharing,
-    States,
-)
+from thalweg.options import Options
+from thalweg.settings import Adaptivity, AllocationPolicy, Budget, Feedback, Migration, Production, Sharing, States
 
 _BY_WINDOWS = {
     "random_shedding": "keeps tuples out of windows",

@@ -14,11 +14,12 @@ from thalweg.cql import Source, bind
 from thalweg.cql.group import Group
 from thalweg.driver.bucket_driver import BucketDriver
 from thalweg.errors import OptionError
-from thalweg.options import AllocationPolicy, Budget, Options
+from thalweg.options import Options
 from thalweg.plan import JoinGraph, Statistics, parse_plan
 from thalweg.plan.allocation import POLICIES, AllocationModel, divide, model_of_plan, saturation
 from thalweg.policies import Policies
 from thalweg.replayer import BudgetUse, run
+from thalweg.settings import AllocationPolicy, Budget
 
 FIXED = {"plan": "((h a) b) c", "adaptive": False}
 

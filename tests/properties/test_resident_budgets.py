@@ -31,11 +31,11 @@ from tests.spark.simulated import SimulatedQuery, simulated_spec
 from thalweg.arrow_input import as_table
 from thalweg.cql import Source, bind
 from thalweg.cql.query import Query
-from thalweg.options import Budget
 from thalweg.plan.partitioning import choose_partitioning
 from thalweg.plan.tree import format_tree, left_deep
 from thalweg.policies import Policies
 from thalweg.replayer.arrivals import Arrivals, arrivals
+from thalweg.settings import Budget
 from thalweg.spark.prices import Prices, Shares
 
 BUDGETS = (0, 1, 1000, 1_000_000, "0%", "20%", "60%", "99%", "auto")

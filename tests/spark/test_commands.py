@@ -19,9 +19,9 @@ from tests.properties.settings import randomized
 from tests.spark.simulated import SimulatedQuery, simulated_spec
 from thalweg.cql import Source, bind
 from thalweg.errors import OptionError
-from thalweg.options import Migration
 from thalweg.plan.partitioning import choose_partitioning
 from thalweg.policies import Policies
+from thalweg.settings import Migration
 from thalweg.spark.commands import Command, Sent, for_query, new_command, parse_command
 
 MIGRATIONS: tuple[Migration, ...] = ("jisc", "moving_state", "parallel_track", "cacq", "stairs", "stairs_jisc")

@@ -25,11 +25,11 @@ from thalweg.adapt.spending import NOTHING_TO_DIVIDE, PERIOD, TRUSTED
 from thalweg.cql.query import Query, RangeWindow
 from thalweg.engine.bucket import Bucket
 from thalweg.engine.machine.accounts import Accounts, Spent
-from thalweg.options import AllocationPolicy, Budget
 from thalweg.plan.allocation import AllocationModel, Division, HalfWayJoin, divide, model_of_programs, saturation
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.plan_json import statistics_from_json, statistics_to_json
 from thalweg.plan.statistics import LEAST_WINDOW, MOST_WINDOW, Statistics
+from thalweg.settings import AllocationPolicy, Budget
 
 _LEAST_RATE = 1e-9
 """Tuples of a stream that brings none: models have no streams without a rate."""

@@ -30,15 +30,15 @@ from thalweg.adapt.spending import Spender
 from thalweg.cql.group import Group
 from thalweg.driver.planning import check_budget, check_by_batch, plan_for
 from thalweg.engine.bucket import AnyBucket, Bucket, open_bucket
+from thalweg.engine.chains import LineageShares
 from thalweg.engine.feedback.savings import Savings
-from thalweg.engine.join_bucket import JoinBucket, LineageShares
+from thalweg.engine.join_bucket import JoinBucket
 from thalweg.engine.machine.accounts import Spent
 from thalweg.engine.outputs.estimates import AnswerEstimate
 from thalweg.engine.outputs.readers import Emitted
 from thalweg.engine.rows.payload import Rows
 from thalweg.engine.time_bounds import NEVER
 from thalweg.errors import OptionError, ThalwegError
-from thalweg.options import Budget, States
 from thalweg.plan.difference import AnyPlan, DifferencePlan
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.plan_json import any_plan_from_json, plan_to_json, statistics_from_json, statistics_to_json
@@ -47,6 +47,7 @@ from thalweg.plan.search import choose_plan, rank
 from thalweg.plan.statistics import Statistics
 from thalweg.plan.tree import TreePlan
 from thalweg.policies import Policies
+from thalweg.settings import Budget, States
 
 
 class BucketDriver:

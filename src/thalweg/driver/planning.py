@@ -13,11 +13,11 @@ from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.rows.batch import Batch
 from thalweg.engine.windows.sampling import SAMPLE_ROWS, sample
 from thalweg.errors import OptionError
-from thalweg.options import States
 from thalweg.plan.difference import AnyPlan, as_written, parse_difference
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.search import choose_plan, resolve_plan
 from thalweg.plan.statistics import Statistics
+from thalweg.settings import States
 
 
 def plan_for(query: Query, statistics: Statistics, text: str | None, states: States) -> AnyPlan:

@@ -10,11 +10,12 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Protocol
 
 from thalweg.cql.group import Group
+from thalweg.engine.chains import LineageShares
 from thalweg.engine.difference_bucket import DifferenceBucket
 from thalweg.engine.feedback.gates import Gated
 from thalweg.engine.feedback.savings import Savings
 from thalweg.engine.image.image import ImageTag
-from thalweg.engine.join_bucket import JoinBucket, LineageShares
+from thalweg.engine.join_bucket import JoinBucket
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.machine.accounts import Accounts
 from thalweg.engine.observations import Counts, Glimpse, StoreSize, Work

@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from thalweg.cql.group import Group
 from thalweg.cql.query import Query, RowsWindow
+from thalweg.engine.chains import LineageShares, chain_gain, lineage_shares
 from thalweg.engine.feedback.gates import Gated
 from thalweg.engine.feedback.savings import Savings
 from thalweg.engine.image.image import ImageTag
@@ -47,13 +48,10 @@ from thalweg.engine.time_bounds import FOREVER
 from thalweg.errors import PlanError, QueryError, ReaderError
 from thalweg.plan.difference import AnyPlan, DifferencePlan
 from thalweg.plan.program import Rank
-from thalweg.plan.slices import Shared, chain_cost, share
+from thalweg.plan.slices import Shared, share
 from thalweg.plan.tree import Plan
 from thalweg.policies import DEFAULT_POLICIES, Policies
 
-LineageShares = tuple[tuple[float, ...], ...]
-_SAMPLE = 1 << 9
-"""Tuples of each slice that are looked at for their lineage."""
 _STRETCH = 1 << 14
 """Rows of a batch after which the plan may change: enough to tell that another one is better, few enough to be soon."""
 
@@ -382,29 +380,11 @@ class JoinBucket:
 
     def lineage_shares(self) -> LineageShares:
         """For each stream, which share of its tuples has each lineage: from a sample of the windows."""
-        shares = []
-        for stream, reach in enumerate(self.shared.slicing.reach):
-            spans = self.shared.lineages(stream)
-            found = np.zeros(len(spans))
-            if isinstance(self._engine, JoinEngine):
-                masks, weights = self._engine.windows.lineage_masks(stream, _SAMPLE)
-                places = np.zeros(len(masks), np.int64)
-                for place, span in enumerate(spans[1:], 1):
-                    bits = sum(1 << bit for bit, each in enumerate(reach) if each == span)
-                    places[masks & bits != 0] = place
-                found += np.bincount(places, weights, len(spans))
-            shares.append(tuple((found / found.sum()).tolist() if found.sum() else [1 / len(spans)] * len(spans)))
-        return tuple(shares)
+        return lineage_shares(self.shared, self._engine.windows if isinstance(self._engine, JoinEngine) else None)
 
     def chain_gain(self, shares: LineageShares) -> float:
         """The share of what probes cost that the best chain for such lineages would save."""
-        best = share(self.group, "auto", shares, is_keyed=self._is_keyed).slicing
-        costs = []
-        for slicing in (self.shared.slicing, best):
-            spans = map(self.shared.lineages, range(len(shares)))
-            chains = zip(slicing.ends, spans, shares, strict=True)
-            costs.append(sum(chain_cost(*each, is_keyed=self._is_keyed) for each in chains))
-        return 1 - costs[1] / costs[0]
+        return chain_gain(self.group, self.shared, shares, is_keyed=self._is_keyed)
 
     def choose_chain(self, shares: LineageShares) -> None:
         """Split and merge slices (State-Slice 5.3), so that they suit such lineages."""

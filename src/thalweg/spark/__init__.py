@@ -16,6 +16,7 @@ A query is put together:
 - :mod:`~thalweg.spark.columns`: the columns of a DataFrame, as a query may name them.
 - :mod:`~thalweg.spark.analysis`: the types of expressions, by Spark's own analyser.
 - :mod:`~thalweg.spark.division`: which part of a query Spark SQL computes, and which part the operator.
+- :mod:`~thalweg.spark.below`: the columns that Spark SQL computes for it of each stream.
 - :mod:`~thalweg.spark.carriage`: which columns travel to the buckets, and stay in their logs.
 - :mod:`~thalweg.spark.query_builder`: a query as one stateful operator.
 - :mod:`~thalweg.spark.sql`: bound expressions as Spark SQL.

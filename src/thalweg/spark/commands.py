@@ -12,7 +12,7 @@ from dataclasses import astuple, dataclass
 from typing import Any, get_args
 
 from thalweg.errors import OptionError
-from thalweg.options import Budget, States
+from thalweg.settings import Budget, States
 
 Command = dict[str, Any]
 Decisive = tuple[str, str | None]

@@ -29,7 +29,7 @@ from thalweg.engine.bucket import AnyBucket
 from thalweg.engine.image.image import live_in, mark_dirty, read_image, write_image
 from thalweg.engine.outputs.readers import Emitted
 from thalweg.errors import ReaderError, ThalwegError
-from thalweg.options import Budget
+from thalweg.settings import Budget
 from thalweg.spark.bucket_spec import Arriving, Delivery, Outcome, Spec
 from thalweg.spark.chunks import Log
 from thalweg.spark.commands import Command, for_query, refusal

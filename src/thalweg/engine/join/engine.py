@@ -55,10 +55,10 @@ from thalweg.engine.states.completion import Completion
 from thalweg.engine.states.kept_states import KeptStates
 from thalweg.engine.states.status import Status
 from thalweg.engine.windows.base_windows import BaseWindows
-from thalweg.options import Feedback, Production
 from thalweg.plan.program import Programs, Rank
 from thalweg.plan.slices import Slicing
 from thalweg.plan.tree import Plan
+from thalweg.settings import Feedback, Production
 
 _STRETCH = 1 << 14
 """Tuples that are taken at once while something may have to be looked at between two of them."""
