@@ -123,7 +123,15 @@ def some_prices(rng: random.Random, buckets: int) -> Prices:
     price = rng.choice([1e-3, 1e-2, 1e-1])
     shares = {bucket: Shares(rng.random(), rng.random(), rng.random()) for bucket in range(buckets)}
     known = shares if rng.random() < 0.5 else {}
-    return Prices(rng.choice([0.0, 0.5, 2.0]), price / 10, price / 10, price, rng.choice([0, 1, 2]), known)
+    return Prices(
+        rng.choice([0.0, 0.5, 2.0]),
+        price / 10,
+        price / 10,
+        price,
+        price * rng.choice([0, 1, 5]),
+        rng.choice([0, 1, 2]),
+        known,
+    )
 
 
 @randomized(share=60)

@@ -17,7 +17,7 @@ from thalweg.spark.price_file import PriceFile
 from thalweg.spark.prices import DEFAULT_PRICES, HEADROOM, Prices, Shares
 from thalweg.spark.pricing import Pricing
 
-TRUE = Prices(fixed=0.4, row=2e-6, tuple=3e-6, probe=4e-7, partitions=2)
+TRUE = Prices(fixed=0.4, row=2e-6, tuple=3e-6, probe=4e-7, result=0.0, partitions=2)
 
 
 def reports(rows: int, probes: int, partitions: int = 2, prices: Prices = TRUE) -> list[dict[str, Any]]:
@@ -28,6 +28,7 @@ def reports(rows: int, probes: int, partitions: int = 2, prices: Prices = TRUE) 
             "partition": each,
             "tuples": {"a": rows // partitions},
             "rebuilds": 0,
+            "results": 0,
             "seconds": {
                 "decode": prices.tuple / 3 * rows / partitions,
                 "probe": (prices.tuple / 3 * rows + prices.probe * probes) / partitions,
@@ -87,7 +88,7 @@ def test_buckets_of_one_partition_share_its_time() -> None:
     even = Prices(0.5, 1e-6, 1e-6, 1e-6, partitions=2)
     alone = even.probes(2.0, 0, 2, 1_000)
     assert even.probes(2.0, 0, 4, 500) == pytest.approx(alone / 2)
-    skewed = Prices(0.5, 1e-6, 1e-6, 1e-6, 1, {0: Shares(0.9, 0.5, 0.5), 1: Shares(0.0, 0.5, 0.5)})
+    skewed = Prices(0.5, 1e-6, 1e-6, 1e-6, 0.0, 1, {0: Shares(0.9, 0.5, 0.5), 1: Shares(0.0, 0.5, 0.5)})
     assert skewed.probes(2.0, 0, 2, 1_000) > 5 * skewed.probes(2.0, 1, 2, 1_000) > 0
 
 
@@ -162,4 +163,6 @@ def test_prices_come_beside_commands(query: Query, tmp_path: Path) -> None:
 
 
 def vars_of(prices: Prices) -> dict[str, Any]:
-    return {name: getattr(prices, name) for name in ("fixed", "row", "tuple", "probe", "partitions", "buckets")}
+    return {
+        name: getattr(prices, name) for name in ("fixed", "row", "tuple", "probe", "result", "partitions", "buckets")
+    }

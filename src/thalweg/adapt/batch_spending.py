@@ -6,8 +6,9 @@ Design
     and per allowed probe what it led to. Both are committed. How many tuples each stream brings is known before the
     first probe. So the budget of a batch is divided over exactly these.
 
-    A budget that follows the clock is given as the number of probes that a batch may make. It is no limit on any one
-    step. So nothing is refused as long as what is left is enough for what is still to come, as far as that can be told.
+    A budget that follows the clock is given as the number of probes that a batch may make. A result counts as some of
+    them, since it takes time, too: a probe may find hundreds. The budget is no limit on any one step.
+    So nothing is refused as long as what is left is enough for what is still to come, as far as that can be told.
     This is looked at whenever so many tuples of the batch have been taken.
 
 Invariant
@@ -100,17 +101,23 @@ class BatchSpender:
 
     # -- A batch ------------------------------------------------------------------------
 
-    def begin_batch(self, join: Bucket, accounts: Accounts, coming: Sequence[int], most: float | None) -> None:
-        """A batch begins that takes so many tuples of each stream; ``most``: the probes that there is time for."""
+    def begin_batch(
+        self, join: Bucket, accounts: Accounts, coming: Sequence[int], most: float | None, result: float = 0.0
+    ) -> None:
+        """A batch begins that takes so many tuples of each stream.
+
+        ``most``: the probes that there is time for; ``result``: as how many of them a result counts.
+        """
         self._position, self._coming, self._most = join.counts[0], coming, most
+        self._result = result if self.budget.is_auto else 0.0
         self._seen = accounts.spent
         self._model: AllocationModel | None = None
         self._needed = self._granted = 0.0
         if len(self._query.streams) > 1 and any(coming):
             self._model = self._known(accounts)
-            self._needed = saturation(self._model)
+            self._needed = saturation(self._charged(self._model))
             self._granted = self._all_granted(self._needed)
-        self._divide(accounts, 1.0, 0)
+        self._divide(accounts, 1.0, 0.0)
 
     def look(self, join: Bucket, accounts: Accounts) -> None:
         """Divide what is left anew."""
@@ -119,7 +126,8 @@ class BatchSpender:
         spent, before = accounts.spent, self._seen
         self._model, self._seen = _counted(self._model, before, spent), spent
         taken = (join.counts[0] - self._position) / sum(self._coming)
-        self._divide(accounts, max(0.0, 1.0 - taken), int(spent.allowed.sum()))
+        made = float(spent.allowed.sum()) + self._result * float(spent.results.sum())
+        self._divide(accounts, max(0.0, 1.0 - taken), made)
 
     def end_batch(self, accounts: Accounts, seconds: float) -> BatchUse:
         """A batch ends in which event time went on by so much: remember what was counted."""
@@ -163,11 +171,20 @@ class BatchSpender:
         seconds = sum(self._coming[s] for s in paid) / sum(self._rates[s] for s in paid)
         return self.budget.per_second(needed) * seconds
 
-    def _divide(self, accounts: Accounts, left: float, made: int) -> None:
+    def _charged(self, model: AllocationModel) -> AllocationModel:
+        """The model in which a probe that finds results costs what these do, too."""
+        last = {path[-1] for path in model.paths}
+        half_ways = [
+            replace(each, cost=1.0 + self._result * each.productivity) if place in last else each
+            for place, each in enumerate(model.half_ways)
+        ]
+        return replace(model, half_ways=tuple(half_ways))
+
+    def _divide(self, accounts: Accounts, left: float, made: float) -> None:
         """Divide what is granted over the tuples; ``left``: the share of them that is still to come."""
-        model = self._model
         division = NOTHING_TO_DIVIDE
-        if model is not None:
+        if self._model is not None:
+            model = self._charged(self._model)
             needed, granted = saturation(model), self._granted
             if self.budget.is_auto:  # what was not needed so far may be needed now
                 needed, granted = left * needed, max(granted - made, _LEAST_SHARE * left * needed)
@@ -176,7 +193,7 @@ class BatchSpender:
         accounts.follow(division)
 
     def _division(self, model: AllocationModel, share: float) -> Division:
-        return divide(model, Budget(share=share), self._policy, self._unpaid)
+        return divide(model, Budget(share=share), self._policy, self._unpaid, charged=True)
 
     # -- What is remembered -------------------------------------------------------------
 

@@ -86,6 +86,7 @@ class BucketDriver:
         self._shares: LineageShares | None = None
         self.spender, self.batches = self._divider(), self._batch_divider()
         self._time_for: float | None = None
+        self._result = 0.0
         self._seconds = 0.0
         self.used: BatchUse | None = None
         self._spent = Spent.nothing(len(query.streams))
@@ -193,16 +194,19 @@ class BucketDriver:
 
     # -- A budget by batch --------------------------------------------------------------
 
-    def allow(self, probes: float | None, seconds: float) -> None:
-        """The next batch has time for so many probes (None: that is not known), and brings so much event time."""
-        self._time_for, self._seconds = probes, seconds
+    def allow(self, probes: float | None, seconds: float, result: float = 0.0) -> None:
+        """The next batch has time for so many probes (None: that is not known), and brings so much event time.
+
+        ``result``: as how many of these probes a result counts.
+        """
+        self._time_for, self._seconds, self._result = probes, seconds, result
 
     def begin_batch(self) -> None:
         """The rows of a batch have been offered."""
         accounts = None if self.join is None else self.join.accounts
         if self.batches is not None and self.join is not None and accounts is not None:
             self.join.renew_accounts(self._batch + 1)
-            self.batches.begin_batch(self.join, accounts, self.join.coming, self._time_for)
+            self.batches.begin_batch(self.join, accounts, self.join.coming, self._time_for, self._result)
 
     def look_at_batch(self) -> None:
         """A stretch of a batch has been taken."""

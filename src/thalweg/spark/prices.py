@@ -8,8 +8,8 @@ Design
     later do no harm.
 
     A trigger takes a fixed time, a time for every row wherever it goes, a time for every row of the partition that
-    takes longest, and a time for every probe there. Buckets of one partition are run one after the other by one task.
-    They share its time as they have shared its work before.
+    takes longest, and a time for every probe and every result there. Buckets of one partition are run one after the
+    other by one task. They share its time as they have shared its work before.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ class Prices:
         fixed: that a trigger takes in any case.
         row: for every row of a batch: read, packed, shuffled.
         tuple: for every row of one partition: unpacked, put into windows, logged.
-        probe: for every probe of one partition, with the results that it leads to.
+        probe: for every probe of one partition.
+        result: for every result of one partition, to the end of the trigger.
         partitions: which do their work side by side.
         buckets: the shares of each.
 
@@ -67,11 +68,15 @@ class Prices:
     row: float
     tuple: float
     probe: float
+    result: float = 0.0
     partitions: int = 0
     buckets: Mapping[int, Shares] = field(default_factory=dict)
 
     def probes(self, target: float, number: int, buckets: int, rows: int) -> float:
-        """How many probes one of so many buckets has time for, if it has so many rows."""
+        """How many probes one of so many buckets has time for, if it has so many rows.
+
+        A result counts as :attr:`result_in_probes`.
+        """
         here = max(1.0, buckets / self.partitions) if self.partitions else 1.0
         mine = self.buckets.get(number, Shares(1 / here, 1 / buckets, 1 / here))
         of_all = max(mine.rows, _LEAST_SHARE / buckets)
@@ -79,10 +84,16 @@ class Prices:
         left = HEADROOM * target - self.fixed - self.row * rows / of_all - self.tuple * rows / of_partition
         return max(0.0, left) * max(mine.work, _LEAST_SHARE / here) / self.probe
 
+    @property
+    def result_in_probes(self) -> float:
+        """What a result costs, counted in probes."""
+        return self.result / self.probe
+
     def differs(self, other: Prices, by: float) -> bool:
         """Whether anything differs by more than such a share."""
         mine, others = (
-            [each.fixed, each.row, each.tuple, each.probe, float(each.partitions)] for each in (self, other)
+            [each.fixed, each.row, each.tuple, each.probe, each.result, float(each.partitions)]
+            for each in (self, other)
         )
         numbers = list(zip(mine, others, strict=True))
         if self.buckets.keys() != other.buckets.keys():
@@ -102,7 +113,7 @@ class Prices:
     def from_json(known: Mapping[str, Any]) -> Prices:
         """What :meth:`to_json` was.
 
-        >>> prices = Prices(0.1, 1e-6, 1e-6, 1e-7, 2, {1: Shares(1.0, 0.5, 1.0)})
+        >>> prices = Prices(0.1, 1e-6, 1e-6, 1e-7, 1e-7, 2, {1: Shares(1.0, 0.5, 1.0)})
         >>> Prices.from_json(json.loads(json.dumps(prices.to_json()))) == prices
         True
         """
@@ -120,6 +131,6 @@ class Prices:
         return None if known is None else Prices.from_json(known)
 
 
-DEFAULT_PRICES = Prices(fixed=0.5, row=1e-6, tuple=1e-6, probe=5e-7)
+DEFAULT_PRICES = Prices(fixed=0.5, row=1e-6, tuple=1e-6, probe=2e-7, result=5e-7)
 """Before anything was measured: about what a join of four streams took on two cores, so that a first batch that
 finds a backlog does not take it all at any price."""

@@ -1,8 +1,8 @@
 """From what triggers took to prices: on the driver, out of Spark's progress (:mod:`thalweg.spark.prices`).
 
-Two lines are fitted, by least squares that forget: the time of probing over rows and probes of the partition that took
-longest, and the rest of the trigger over one and all rows. What is known stays known in the directions that nothing
-new is said of: under steady input, say, a row and a trigger cannot be told apart.
+Two sums are fitted, by least squares that forget: the time of probing over rows, probes and results of the partition
+that took longest, and the rest of the trigger over one, all rows and all results. What is known stays known in the
+directions that nothing new is said of: under steady input, say, a row and a trigger cannot be told apart.
 
 What took less than was thought is believed sooner than what took more: a machine that was busy is not so for ever, and
 a Java runtime gets faster for a long time after its start. Left out are triggers that built an engine anew, the first
@@ -32,26 +32,22 @@ _LEAST = 1e-9
 _DIGITS = 4
 
 
-class _Line:
-    """A fit ``y = a * x0 + b * x1`` with a and b at least 0."""
+class _Fit:
+    """A fit ``y = sum of known * x``, with nothing known below 0."""
 
-    def __init__(self, first: float, second: float) -> None:
-        self.known = np.array([first, second])
-        self._doubt = _DOUBT * np.eye(2)
+    def __init__(self, *known: float) -> None:
+        self.known = np.array(known)
+        self._doubt = _DOUBT * np.eye(len(known))
 
     def see(self, x: Sequence[float], y: float) -> None:
         """One more point."""
         point = np.array(x)
         gain = self._doubt @ point / (_MEMORY + point @ self._doubt @ point)
-        self.known = self.known + gain * (y - point @ self.known)
+        self.known = np.maximum(0.0, self.known + gain * (y - point @ self.known))
         doubt = (self._doubt - np.outer(gain, point @ self._doubt)) / _MEMORY
-        self._doubt = doubt * min(1.0, 2 * _DOUBT / np.trace(doubt))
+        self._doubt = doubt * min(1.0, len(point) * _DOUBT / np.trace(doubt))
         if 0 < y < (thought := float(point @ self.known)):
             self.known = self.known * (thought + y) / (2 * thought)
-        for place, other in ((0, 1), (1, 0)):
-            if self.known[place] < 0:  # then the other one explains it all
-                self.known[place] = 0.0
-                self.known[other] = max(0.0, y / point[other]) if point[other] else self.known[other]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +56,7 @@ class _Partition:
     probing: float
     tuples: int
     probes: int
+    results: int
 
 
 class Pricing:
@@ -73,8 +70,8 @@ class Pricing:
     def __init__(self) -> None:
         self.prices = DEFAULT_PRICES
         first = DEFAULT_PRICES
-        self._rest = _Line(first.fixed, first.row / _SCALE)
-        self._inside = _Line(first.tuple / _SCALE / 2, first.probe / _SCALE)
+        self._rest = _Fit(first.fixed, first.row / _SCALE, first.result / _SCALE / 4)
+        self._inside = _Fit(first.tuple / _SCALE / 2, first.probe / _SCALE, first.result / _SCALE / 2)
         self._taking: float | None = None
         self._shares: dict[int, Shares] = {}
         self._seen = 0
@@ -89,19 +86,22 @@ class Pricing:
         for each in reports:
             partitions.setdefault(each["partition"], []).append(each)
         longest = max(map(_of_partition, partitions.values()), key=lambda each: each.seconds)
-        self._rest.see((1.0, tuples * _SCALE), max(0.0, seconds - longest.seconds))
+        results = sum(each["results"] for each in reports)
+        self._rest.see((1.0, tuples * _SCALE, results * _SCALE), max(0.0, seconds - longest.seconds))
         if longest.tuples:
-            self._inside.see((longest.tuples * _SCALE, longest.probes * _SCALE), longest.probing)
+            counts = longest.tuples, longest.probes, longest.results
+            self._inside.see([_SCALE * count for count in counts], longest.probing)
             taking = (longest.seconds - longest.probing) / longest.tuples
             self._taking = taking if self._taking is None else (self._taking + taking) / 2
         self._share(partitions, tuples)
-        fixed, row = self._rest.known.tolist()
-        inside, probe = self._inside.known.tolist()
+        fixed, row, outside = self._rest.known.tolist()
+        inside, probe, found = self._inside.known.tolist()
         self.prices = Prices(
             fixed=_rounded(fixed),
             row=_rounded(row * _SCALE),
             tuple=_rounded((self._taking or 0.0) + inside * _SCALE),
             probe=_rounded(probe * _SCALE),
+            result=_rounded((found + len(partitions) * outside) * _SCALE),
             partitions=len(partitions),
             buckets=dict(sorted(self._shares.items())),
         )
@@ -129,6 +129,7 @@ def _of_partition(reports: Sequence[Mapping[str, Any]]) -> _Partition:
         sum(each["probe"] + each["complete"] + each["emit"] for each in phases),
         sum(map(_tuples, reports)),
         sum(each["spending"]["allowed"] for each in reports),
+        sum(each["results"] for each in reports),
     )
 
 

@@ -35,6 +35,7 @@ from thalweg.spark.session import local_session
 PART = "overload on Spark"
 _STREAMS = ("a", "b", "c")
 _SEED = 20_130_422
+_PRICED = ("fixed", "row", "tuple", "probe", "result", "partitions")
 _MEASURED = 15
 """Triggers before it is said what the job can do: the first ones start workers."""
 _LEAST_LEFT = 0.1
@@ -210,7 +211,7 @@ def _trigger(app: App, progress: Any) -> Row:
         "share": spending["share"],
         "error": spending["error"],
         **{name: spending[name] for name in ("needed", "granted", "wanted", "allowed", "refused")},
-        **{f"price_{name}": spending["prices"][name] for name in ("fixed", "row", "tuple", "probe", "partitions")},
+        **{f"price_{name}": spending["prices"][name] for name in _PRICED},
     }
     freshness = metrics["freshness"]["overload"].values()
     row["stale"] = sum(each["stale"] for each in freshness)
@@ -224,10 +225,14 @@ def capacity(sizes: Overload, rate: float, triggers: Sequence[Row]) -> float:
     Wanted probes per row grow with the rate, since the windows do.
     """
     told = [each for each in triggers if each["rows"]][-5:]
-    fixed, row, taking, probe = (_number(told[-1][f"price_{name}"]) for name in ("fixed", "row", "tuple", "probe"))
-    prices = Prices(fixed, row, taking, probe)
+    fixed, row, taking, probe, result = (_number(told[-1][f"price_{name}"]) for name in _PRICED[:-1])
+    prices = Prices(fixed, row, taking, probe, result)
     partitions = float(told[-1]["price_partitions"] or 1) or 1.0
-    per_row = statistics.median(float(each["wanted"] or 0) / float(each["rows"] or 1) for each in told)
+    whole = [each for each in told if not each["refused"]] or told
+    per_row = statistics.median(
+        (_number(each["wanted"]) + prices.result_in_probes * _number(each["results"])) / _number(each["rows"])
+        for each in whole
+    )
     left = max(_LEAST_LEFT * sizes.target, HEADROOM * sizes.target - prices.fixed)
     streams = len(_STREAMS)
     linear = (prices.row + prices.tuple / partitions) * streams * sizes.target
@@ -244,6 +249,8 @@ def _told(sizes: Overload, phases: Sequence[Phase], triggers: Sequence[Row]) -> 
     for phase, before in zip(phases[1:], phases, strict=False):
         mine = [each for each in triggers if each["rows"] and phase.begun <= _number(each["begun"]) < phase.ended]
         seconds = [_number(each["seconds"]) for each in mine]
+        if not mine:
+            continue  # a trigger was longer than the phase
         within = sum(each <= 1.2 * sizes.target for each in seconds) / len(seconds)
         whole = _back_after(mine)
         found, full = (sum(_number(each["results"]) / by for each, by in _shares(mine, wants)) for wants in (0, 1))

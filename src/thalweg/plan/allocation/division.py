@@ -67,10 +67,18 @@ class Division:
         return self.granted < self.needed * (1 - CLOSE)
 
 
-def divide(model: AllocationModel, budget: Budget, policy: AllocationPolicy, unpaid: Collection[int] = ()) -> Division:
+def divide(
+    model: AllocationModel,
+    budget: Budget,
+    policy: AllocationPolicy,
+    unpaid: Collection[int] = (),
+    *,
+    charged: bool = False,
+) -> Division:
     """Divide a budget over the streams and steps of a plan.
 
-    ``unpaid``: static relations. Their rows come before all time, and no result is found by them.
+    ``unpaid``: static relations. Their rows come before all time, and no result is found by them. ``charged``: probes
+    cost what the model says also where nothing is refused.
 
     >>> from thalweg.plan.allocation.derivation import model_of_plan
     >>> from thalweg.plan import JoinGraph, Statistics, parse_plan
@@ -80,8 +88,8 @@ def divide(model: AllocationModel, budget: Budget, policy: AllocationPolicy, unp
     ((0.1625,), (1.0375,))
     """
     # Where nothing is refused, nothing is missing that would have to be completed.
-    whole = replace(model, half_ways=tuple(replace(each, cost=1.0) for each in model.half_ways))
-    needed = saturation(whole)
+    free = replace(model, half_ways=tuple(replace(each, cost=1.0) for each in model.half_ways))
+    needed = saturation(model if charged else free)
     division = Division(needed, budget.per_second(needed), ())
     if not division.refuses:
         return Division(needed, division.granted, _all_alike(model, math.inf))
