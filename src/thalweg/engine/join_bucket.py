@@ -16,7 +16,7 @@ windows hold for the others at that moment, and gets the results that come from 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import astuple, fields, replace
 from typing import ClassVar
 
@@ -222,11 +222,22 @@ class JoinBucket:
         for part in self.find(limit, between, every):
             results = part.results()
             for place in part.readers:
+                if self._ends[place].is_muted:
+                    continue
                 is_lasting = place in self._lasting and self.shared.slicing.is_aged
                 mine = part.lasting(results, self._routing.ranged) if is_lasting else results
                 if place in self._again.readers:
                     mine = mine[self._again.passes(place, part.places())]
                 yield from self._ends[place].add(mine)
+
+    def only(self, wanted: Mapping[str, Int64s] | None) -> None:
+        """Rows come again: these readers get results, each those that have a row of at least such a number.
+
+        Numbers are by stream. None: all get all of their results again.
+        """
+        for end in self._ends:
+            end.is_muted = wanted is not None and end.name not in wanted
+            end.first = None if wanted is None else wanted.get(end.name)
 
     def find(
         self, limit: int | None = None, between: Callable[[], None] | None = None, every: int | None = None

@@ -38,6 +38,7 @@ from thalweg.spark.reception import receive, warn_of_late
 from thalweg.spark.record import Record
 from thalweg.spark.refill import batch_of, carry_over, refill, relations_of
 from thalweg.spark.shared_run import Registered
+from thalweg.spark.survivors import survivors
 
 _NOTES = "notes.json"
 
@@ -85,14 +86,15 @@ class Resident:
         compared = record.recall(text, driver)
         if compared.rewrites:
             carry_over(self.spec, self._number, driver, record, compared, log)
-        driver.readers_are(self._group(record.first_registered))
+        left = survivors(self.spec, record, log)
+        driver.readers_are(self._group(record.first_registered if left is None else record.registered))
         driver.reopen()
         if directory is not None:
             try:
                 live_in(directory, self.bucket)
             except OSError as error:
                 _tell(self.spec, error)
-        refill(self.spec, self._number, driver, record, log)
+        refill(self.spec, self._number, driver, record, log, left)
         self._follow()
         driver.plan_anew()
         self._measures.begin_with(driver)

@@ -54,6 +54,8 @@ class ReaderEnd:
     Attributes:
         name: the reader's.
         results: how many rows it has got.
+        is_muted: whether it takes no results for now.
+        first: for each stream the number of a row. Results without a row from there on are not taken; None: all are.
         failure: why it has ended: something cannot be computed for one of its results. None: it has not.
 
     """
@@ -63,6 +65,8 @@ class ReaderEnd:
     def __init__(self, query: Query, expressions: Expressions, payloads: Sequence[Rows]) -> None:
         self.name = query.name
         self.results = 0
+        self.is_muted = False
+        self.first: Int64s | None = None
         self.failure: str | None = None
         self._payloads = payloads
         self._verdict = Verdict(query, expressions, query.residual)
@@ -73,6 +77,8 @@ class ReaderEnd:
         yield from self._named(self._added(block))
 
     def _added(self, block: Int64s) -> Iterator[pa.Table]:
+        if self.first is not None:
+            block = block[(block[:, 2 : 2 + len(self.first)] >= self.first).any(axis=1)]
         admitted = self._verdict.keep(self._payloads, block)
         if len(admitted):
             yield from self._emitter.add(admitted)
