@@ -328,9 +328,9 @@ def test_options_that_do_not_exist_or_fit() -> None:
         fails(OptionError, f"{unlike} of what is needed, or 'auto', or None, not {value!r}", options={"budget": value})
     eddy = "option budget goes with migration jisc or moving_state, not cacq"
     fails(OptionError, eddy, options={"budget": 5, "migration": "cacq"})
-    kept = "what a refused probe would have stored would be missing in a state"
-    all_states = {"budget": 5, "states": "all"}
-    fails(OptionError, f"option budget goes with states auto or none, not all: {kept}", options=all_states)
+    parts = {"budget": 5, "states": "all", "allocation": "harvest"}
+    none = "option allocation harvest looks at parts of windows, and states have none: it goes with states auto or none"
+    fails(OptionError, f"{none}, not all", options=parts)
     for weight in (0, -1, "much", True, {"q": 0}):
         what = next(iter(weight.values())) if isinstance(weight, dict) else weight
         fails(

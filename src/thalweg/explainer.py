@@ -67,7 +67,7 @@ def explain(
             without rows: the planner then goes by assumptions instead of what the rows say.
         time: as of :func:`thalweg.replay`.
         time_unit: as of :func:`thalweg.replay`.
-        options: those of the run; with ``buckets`` it is also said how Spark would spread the tuples of each query.
+        options: as of :func:`thalweg.replay`; with ``buckets`` it is also said how Spark would spread tuples.
         query: the name of the one query to explain, if the text has several.
 
     Returns:

@@ -205,7 +205,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Settings of a run; every one has a default that needs no thought.
+    """Settings of a query; every one has a default that needs no thought.
 
     Attributes:
         plan: the plan as text, e.g. ``"((A B) C) D"``; None lets the planner pick. A plan that was written is kept,
@@ -246,8 +246,8 @@ class Options:
             streams that the same selections take. The answers are the same.
         budget: how many probes of windows the join may make, per second of event time; or ``"60%"``: of what it would
             need; or ``"auto"``: just enough to keep up, which in process is all, since no clock presses there. 0
-            refuses all. Results are left out, never added, and the summary says how many are estimated to be missing. A
-            plan under a budget keeps no states. In process alone. None: nothing is refused.
+            refuses all. Results are left out, never added, and the summary says how many are estimated to be missing.
+            States are kept with ``states="all"`` alone. In process alone. None: nothing is refused.
         allocation: who divides the budget over streams and steps (:mod:`thalweg.plan.allocation`). ``"jaqpot"``: for
             the most results. For comparison: ``"grepp"`` and the paper's heuristics ``"best_hj"``, ``"equal_hj"``,
             ``"global_hjpr"``, ``"ebest_hj"``, ``"sbest_hj"``; ``"random_shedding"``, which drops tuples at the input;
@@ -316,10 +316,10 @@ class Options:
             raise OptionError(
                 f"option budget goes with migration {' or '.join(_MIGRATIONS_UNDER_A_BUDGET)}, not {self.migration}"
             )
-        if self.states == "all":
+        if self.states == "all" and self.allocation == "harvest":
             raise OptionError(
-                "option budget goes with states auto or none, not all: what a refused probe would have stored "
-                "would be missing in a state"
+                "option allocation harvest looks at parts of windows, and states have none: it goes with states auto "
+                "or none, not all"
             )
 
     def weight_of(self, name: str) -> float:

@@ -60,7 +60,7 @@ class Policies:
             options.migration,
             options.production,
             options.memory_bytes,
-            options.states if options.budget is None else "none",
+            "none" if options.budget is not None and options.states == "auto" else options.states,
             _adaptivity(options, written=written, lasting=lasting),
             options.sharing,
             budget=None if options.budget is None else Budget.of(options.budget),

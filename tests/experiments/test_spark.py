@@ -18,7 +18,7 @@ from tests.spark.runs import BRIEF
 from thalweg.errors import ThalwegError
 from thalweg.experiments import answers, micro_batches, spark
 from thalweg.experiments.experiment import Document
-from thalweg.experiments.micro_batches import Extra, Files, Run, Trigger, window_first
+from thalweg.experiments.micro_batches import Extra, Files, Timings, Trigger, window_first
 from thalweg.experiments.peers import mjoin
 from thalweg.experiments.process_memory import Peaks
 from thalweg.experiments.spark import comparison, growth, processes, restarts
@@ -66,7 +66,7 @@ class Pretended:
         runs = tuple(self._run(name, job) for job in jobs)
         return Outcome(runs, Peaks(3 << 30, 2 << 30, 1 << 30 if name in (FLOOR, THALWEG) else None), {"java": "17"})
 
-    def _run(self, name: str, job: Job) -> Run:
+    def _run(self, name: str, job: Job) -> Timings:
         files = job.files
         streams = {
             stream: pa.concat_tables(pq.read_table(path) for path in sorted((files.directory / stream).iterdir()))
@@ -90,7 +90,7 @@ class Pretended:
             )
             for i in range(done, job.triggers)
         ]
-        return Run(tuple(triggers), job.warm_up)
+        return Timings(tuple(triggers), job.warm_up)
 
     def _trigger(self, name: str, job: Job, rows: int, results: int, since: int, held: int) -> Trigger:
         seconds = SPEED[name] + (WIDER if job.files.extra.numbers else 0)
@@ -320,7 +320,7 @@ def _parts(files: Files) -> Iterator[tuple[str, list[pa.Table]]]:
 class Wrong(Pretended):
     """Loses the last result."""
 
-    def _run(self, name: str, job: Job) -> Run:
+    def _run(self, name: str, job: Job) -> Timings:
         run = super()._run(name, job)
         if job.answer is not None:
             kept = pq.read_table(job.answer / "all.parquet")
@@ -338,6 +338,6 @@ def test_a_wrong_answer_and_a_wrong_number_of_results_are_errors() -> None:
 
 def test_a_trigger_that_took_other_rows_is_an_error(tmp_path: Path) -> None:
     made = micro_batches.write(tmp_path, WORKLOAD, window_first(WORKLOAD, 60, 2), seed=3)
-    halved = Run(tuple(Trigger(rows // 2, 0, 1.0, {}, {}) for rows in made.files.rows(2)))
+    halved = Timings(tuple(Trigger(rows // 2, 0, 1.0, {}, {}) for rows in made.files.rows(2)))
     with pytest.raises(ThalwegError, match=r"thalweg took \[100, 30\] rows in its triggers, .* have \[200, 60\]"):
         comparison.check(THALWEG, halved, made, 2)

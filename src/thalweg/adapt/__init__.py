@@ -7,7 +7,7 @@ Read in this order:
 - :mod:`~thalweg.adapt.ledger`: the account out of which all watching is paid.
 - :mod:`~thalweg.adapt.running_plan`: the plan that runs, with its prices.
 - :mod:`~thalweg.adapt.work_meter`: the work that was done, and whether it cost more than usual.
-- :mod:`~thalweg.adapt.budget`: what is saved for and paid of looks and searches.
+- :mod:`~thalweg.adapt.search_fund`: what is saved for and paid of looks and searches.
 - :mod:`~thalweg.adapt.drift`: how far the streams have moved.
 - :mod:`~thalweg.adapt.experience`: how far off the predictions for former plans were.
 - :mod:`~thalweg.adapt.comparison`: whether there is cause to compare plans, which is best, and whether it pays.

@@ -25,7 +25,6 @@ from collections.abc import Mapping
 from dataclasses import astuple
 from typing import Any
 
-from thalweg.adapt.budget import Budget
 from thalweg.adapt.comparison import Alternative, Reference, View, alternative, best_alternative, cause, weigh
 from thalweg.adapt.decision import Action, Decision
 from thalweg.adapt.decision_log import DecisionLog
@@ -34,6 +33,7 @@ from thalweg.adapt.ledger import Ledger
 from thalweg.adapt.monitor import LOOK_ROWS, Monitor
 from thalweg.adapt.prices import Prices
 from thalweg.adapt.running_plan import RunningPlan
+from thalweg.adapt.search_fund import SearchFund
 from thalweg.adapt.work_meter import WorkMeter
 from thalweg.cql.query import Query
 from thalweg.engine.bucket import Bucket
@@ -82,7 +82,7 @@ class Controller:
         self._settings = settings
         self._monitor = Monitor(query, settings.memory)
         self._meter = WorkMeter()
-        self._budget = Budget(self._graph, states, Ledger() if ledger is None else ledger)
+        self._fund = SearchFund(self._graph, states, Ledger() if ledger is None else ledger)
         self._experience = Experience()
         self._log = DecisionLog(query.aliases)
         self._next_look = settings.period
@@ -161,24 +161,24 @@ class Controller:
         """Look, search and change, each if it is due; says whether the plan has changed."""
         if self.is_idle:
             return False
-        self._budget.put(self._meter.count(bucket.counts, self._running.prices, self._settings))
-        if self._is_held or self.position < self._next_look or not self._budget.has_look:
+        self._fund.put(self._meter.count(bucket.counts, self._running.prices, self._settings))
+        if self._is_held or self.position < self._next_look or not self._fund.has_look:
             return False
         view = self._look(bucket)
         other = self._decide(view)
         if other is None:
-            if self._meter.usual is None or not (self._cooling or self._pending or self._budget.is_saving):
+            if self._meter.usual is None or not (self._cooling or self._pending or self._fund.is_saving):
                 self._meter.usual = view.recent
             return False
         bucket.transition(other.plan, rank(self._graph, view.statistics))
         self._adopt(other.plan, view.statistics)
-        self._budget.plan_changed()
+        self._fund.plan_changed()
         self.changes += 1
         self._cooling = self._settings.cool_down
         return True
 
     def _look(self, bucket: Bucket) -> View:
-        self._budget.pay_look()
+        self._fund.pay_look()
         self._next_look = self.position + self._settings.period
         self._looks += 1
         if self._meter.is_alarmed:
@@ -212,16 +212,16 @@ class Controller:
             other = alternative(self._pending, self.plan, view, self._graph, self._experience)
             return self._weigh(view, other, "")
         reason = cause(view, self._reference, self._graph, self._settings.deviation)
-        if reason is None and not self._budget.owes_search:
-            self._budget.stop_saving()
+        if reason is None and not self._fund.owes_search:
+            self._fund.stop_saving()
             return None
-        states = self._budget.pay_search()
+        states = self._fund.pay_search()
         if states is None:
             return None
         self._reference = Reference(view.bias, view.statistics)
         best = best_alternative(states, self.plan, view, self._graph, self._experience)
         is_better = clearly_less(best.cost, view.predicted)
-        self._budget.searched(states, is_better=is_better)
+        self._fund.searched(states, is_better=is_better)
         because = reason or "a glance found nothing"
         if not is_better:
             self._note("stay", f"{because}; no better plan is known", None, view, best)
@@ -248,7 +248,7 @@ class Controller:
         return {
             "monitor": self._monitor.to_json(),
             "experience": self._experience.to_json(aliases),
-            **self._budget.to_json(),
+            **self._fund.to_json(),
             **self._meter.to_json(),
             "prices": None if prices is None else astuple(prices),
             "next_look": self._next_look,
@@ -276,7 +276,7 @@ class Controller:
         self = Controller(query, plan, statistics_from_json(known["ranked_by"]), states, settings, ledger=ledger)
         self._monitor.restore(known["monitor"])
         self._experience = Experience.from_json(known["experience"], query.aliases)
-        self._budget.restore(known)
+        self._fund.restore(known)
         self._meter.restore(known)
         self._running.known_prices = None if known["prices"] is None else Prices(*known["prices"])
         self._next_look, self._looks = known["next_look"], known["looks"]

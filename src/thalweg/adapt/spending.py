@@ -160,7 +160,7 @@ def _measured(
     for half_way, users in zip(model.half_ways, model.users(), strict=True):
         thin = math.prod(held[stream] for stream in half_way.target)
         counted = sum(float(found[user]) for user in users), sum(float(allowed[user]) for user in users)
-        grown = _grown(half_way, *counted, thin)
+        grown = replace(_grown(half_way, *counted, thin), cost=_cost(half_way, before, now, users))
         if by_part and len(half_way.profile) != 1:
             grown = replace(grown, profile=_profile(half_way.profile, sum(parts[user] for user in users)))
         half_ways.append(grown)
@@ -170,6 +170,13 @@ def _measured(
 def _grown(half_way: HalfWayJoin, found: float, probes: float, thin: float) -> HalfWayJoin:
     productivity = (found / thin + TRUSTED * half_way.productivity) / (probes + TRUSTED)
     return replace(half_way, selectivity=productivity / half_way.partner)
+
+
+def _cost(half_way: HalfWayJoin, before: Spent, now: Spent, users: Sequence[tuple[int, int]]) -> float:
+    """A probe, and what it took on average to complete the key that it asked for."""
+    completing = sum(int(now.completing[user] - before.completing[user]) for user in users)
+    probes = sum(int(now.allowed[user] - before.allowed[user]) for user in users)
+    return 1.0 + (completing + TRUSTED * (half_way.cost - 1.0)) / (probes + TRUSTED)
 
 
 def _profile(known: tuple[float, ...], parts: Float64s) -> tuple[float, ...]:

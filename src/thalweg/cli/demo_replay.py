@@ -28,7 +28,7 @@ that there are states to look at."""
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class Replayed:
     """A replay, and its work after each batch: (tuples done, entries stored, keys completed)."""
 
     result: ReplayResult
@@ -79,7 +79,7 @@ def tell(console: Console, seconds: int, out: Path) -> bool:
     return same
 
 
-def replayed(streams: Mapping[str, pa.Table], plan: str, *changes: tuple[int, str]) -> Run:
+def replayed(streams: Mapping[str, pa.Table], plan: str, *changes: tuple[int, str]) -> Replayed:
     from thalweg.cli import demo_data as shop
     from thalweg.replayer import open_replay
 
@@ -87,10 +87,10 @@ def replayed(streams: Mapping[str, pa.Table], plan: str, *changes: tuple[int, st
     replay = open_replay(shop.QUERY, streams, options=options, transitions=changes)
     steps = ((done, replay.driver.bucket.work) for done in replay.steps())
     work = [(0, 0, 0), *((done, total.stored, total.completions) for done, total in steps)]
-    return Run(replay.result(), tuple(work))
+    return Replayed(replay.result(), tuple(work))
 
 
-def draw(out: Path, noon: int, runs: Mapping[str, Run]) -> Path:
+def draw(out: Path, noon: int, runs: Mapping[str, Replayed]) -> Path:
     """Draw what each run stored, second by second, and what the one with a plan change completed."""
     styles = {"first plan": ("#57606a", True), "second plan": ("#bc4c00", True), "live change": ("#0969da", False)}
     stored = [Line(name, color, _rates(runs[name], noon, 1), dashed) for name, (color, dashed) in styles.items()]
@@ -102,7 +102,7 @@ def draw(out: Path, noon: int, runs: Mapping[str, Run]) -> Path:
     return write_picture(out, "A plan change while the join runs: same answer, less work", panels)
 
 
-def _rates(run: Run, noon: int, what: int) -> list[tuple[float, float]]:
+def _rates(run: Replayed, noon: int, what: int) -> list[tuple[float, float]]:
     """(Seconds from noon, how much per second) for each batch, but the one that noon is in."""
     from thalweg.cli import demo_data as shop
 

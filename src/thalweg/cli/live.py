@@ -30,7 +30,7 @@ def write_live(
     streams: Mapping[str, Intake] | None = None,
     refused: Sequence[str] = (),
 ) -> None:
-    """Say, after a batch, which plans the buckets have run under, and what feedback has saved in this run.
+    """Say, after a batch, which plans the buckets have run under, and what feedback has saved since the start.
 
     Also how many rows of the ``streams`` were kept out since the checkpoint began, and which commands were ``refused``
     of late. Times are written as ISO texts.
@@ -64,7 +64,7 @@ def read_live(directory: Path) -> dict[str, Any]:
 def print_live(console: Console, known: Mapping[str, Any]) -> None:
     """The plans as tables: for every bucket its history, how the states of its plan became complete, what it decided.
 
-    And what feedback has saved in all buckets, since the run began, the rows that were kept out, and refused commands.
+    And what feedback has saved in all buckets, since the start, the rows that were kept out, and refused commands.
     """
     from thalweg.adapt.decision import Decision
 

@@ -98,7 +98,7 @@ def report_of(app: App, progress: StreamingQueryProgress) -> BatchReport | None:
 
 @dataclass(slots=True)
 class Totals:
-    """All batches of a run together; ``plans`` are those used, each with the batch it was first seen after.
+    """All batches since a start together; ``plans`` are those used, each with the batch it was first seen after.
 
     ``refused`` are the commands that were not obeyed, with the reasons, and ``failed`` the queries that ended.
     ``savings`` is what feedback saved in all of them, and what it has suspended after the last.

@@ -133,7 +133,7 @@ def queries(
 
 
 def print_queries(rows: list[dict[str, Any]], taken: Mapping[str, int] | None = None) -> None:
-    """A table of queries; ``taken``: how many results each had in this run of the program."""
+    """A table of queries; ``taken``: how many results each had since the program was started."""
     now = () if taken is None else ("results",)
     table = grid(
         "query",

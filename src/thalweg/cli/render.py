@@ -54,7 +54,7 @@ def print_preview(console: Console, table: pa.Table) -> None:
 
 
 def print_summary(console: Console, summary: Summary) -> None:
-    """What a run of one query read, gave, dropped, kept, and how long it took."""
+    """What a replay of one query read, gave, dropped, kept, and how long it took."""
     total = sum(summary.tuples_in.values())
     text = f"{summary.query}: {counted(summary.results, 'result')} from {counted(total, 'tuple')}"
     console.print(f"{text} in {duration(summary.seconds)}{speed(summary)}", style="bold")
@@ -63,7 +63,7 @@ def print_summary(console: Console, summary: Summary) -> None:
 
 
 def speed(summary: Summary) -> str:
-    """How fast a run was, and what it took to begin; nothing of what cannot be told."""
+    """How fast a replay was, and what it took to begin; nothing of what cannot be told."""
     total = sum(summary.tuples_in.values())
     rate = f", {total / summary.seconds:,.0f} tuples/s" if summary.seconds > 0 else ""
     compiled = summary.compile_seconds
@@ -71,7 +71,7 @@ def speed(summary: Summary) -> str:
 
 
 def print_run(console: Console, summary: Summary) -> None:
-    """What a run read, dropped and kept, and its plans: all that is not a query's own."""
+    """What a replay read, dropped and kept, and its plans: all that is not a query's own."""
     streams = grid("stream", "tuples in", "late", "bad", right={"tuples in", "late", "bad"})
     for alias, tuples in summary.tuples_in.items():
         streams.add_row(alias, f"{tuples:,}", f"{summary.late.get(alias, 0):,}", f"{summary.bad.get(alias, 0):,}")

@@ -18,7 +18,7 @@ _MOST_NAMES = 6
 
 
 def by_group(summaries: Sequence[Summary]) -> list[list[Summary]]:
-    """Summaries of one run together."""
+    """Summaries of one replay together."""
     groups: dict[tuple[str, ...], list[Summary]] = {}
     for summary in summaries:
         groups.setdefault(summary.group, []).append(summary)

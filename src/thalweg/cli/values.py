@@ -12,7 +12,7 @@ from thalweg.cli.secrets import redacted
 if TYPE_CHECKING:
     from thalweg.event_times import TimeUnit
     from thalweg.options import Adaptivity
-    from thalweg.replayer.replaying import Entry
+    from thalweg.replayer.schedule import Entry
 
 
 def named(values: Iterable[str], option: str, example: str) -> dict[str, str]:

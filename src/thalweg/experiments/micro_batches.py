@@ -210,11 +210,11 @@ def rows_of_files(progress: StreamingQueryProgress) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class Timings:
     """The triggers of a query, from its first; the first ``warm_up`` are not compared.
 
     >>> calls = [Trigger(10, 0, seconds, {"addBatch": 0.5}, {}) for seconds in (9.0, 5.0, 1.0, 3.0, 2.0)]
-    >>> run = Run(tuple(calls))
+    >>> run = Timings(tuple(calls))
     >>> run.seconds, run.fastest, run.slowest, run.rows_per_second, run.part("addBatch")
     (2.0, 1.0, 3.0, 5.0, 0.5)
     >>> run.only(0).seconds
@@ -232,9 +232,9 @@ class Run:
     def first(self) -> Trigger:
         return self.triggers[0]
 
-    def only(self, trigger: int) -> Run:
+    def only(self, trigger: int) -> Timings:
         """One trigger of it, as if it were all."""
-        return Run((self.triggers[trigger],), warm_up=0)
+        return Timings((self.triggers[trigger],), warm_up=0)
 
     @property
     def results(self) -> int:
@@ -287,7 +287,7 @@ def no_metrics(progress: StreamingQueryProgress) -> dict[str, Any]:  # noqa: ARG
     return {}
 
 
-def run(answer: DataFrame, metrics: Metrics, checkpoint: Path, sink: str, path: Path | None = None) -> Run:
+def run(answer: DataFrame, metrics: Metrics, checkpoint: Path, sink: str, path: Path | None = None) -> Timings:
     """Run a query over all files it can see; the triggers without rows, which only drop state, do not count."""
     writer = answer.writeStream.format(sink).option("checkpointLocation", str(checkpoint))
     query = writer.trigger(availableNow=True).start(None if path is None else str(path))
@@ -295,17 +295,17 @@ def run(answer: DataFrame, metrics: Metrics, checkpoint: Path, sink: str, path: 
         query.awaitTermination()
     finally:
         query.stop()
-    return Run(tuple(Trigger.of(progress, metrics) for progress in query.recentProgress if rows_of_files(progress)))
+    return Timings(tuple(Trigger.of(progress, metrics) for progress in query.recentProgress if rows_of_files(progress)))
 
 
-def check_rows(name: str, found: Run, rows: list[int]) -> None:
+def check_rows(name: str, found: Timings, rows: list[int]) -> None:
     """Raise unless every trigger took the rows of its files, and no others."""
     taken = [trigger.rows for trigger in found.triggers]
     if taken != rows:
         raise ThalwegError(f"{name} took {taken} rows in its triggers, and the files have {rows}")
 
 
-def check_results(name: str, found: Run, results: int) -> None:
+def check_results(name: str, found: Timings, results: int) -> None:
     """Raise unless as many rows were delivered as there are results; for sinks that count them, as ``noop`` does."""
     if found.results != results:
         raise ThalwegError(f"{name} delivered {found.results} rows, and there are {results}")

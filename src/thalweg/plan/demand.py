@@ -115,6 +115,7 @@ class _Finder:
     def find(self) -> Demands:
         gates = [self._gates(program) for program in self.programs.heads]
         lacking = {node for each in gates for gate in each for node, _ in gate.gaps}
+        lacking |= {node for node in self.programs.keys if self.programs.gaps(node)}
         states = {number for (key, asked), number in self.demands.items() if not key and asked in lacking}
         gates = [[gate for gate in each if gate.demand not in states] for each in gates]
         return Demands(tuple(self._demand(key, asked) for key, asked in self.demands), tuple(map(tuple, gates)))

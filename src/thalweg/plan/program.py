@@ -90,10 +90,14 @@ class Gate:
 class Pay:
     """Stop here if the budget has no probe left for this.
 
-    ``account``: which of its stream's accounts is asked; there is one for each probe of the program.
+    Attributes:
+        account: which of its stream's accounts is asked; there is one for each probe of the program.
+        gaps: where something is missing if the program stops here.
+
     """
 
     account: int
+    gaps: tuple[Gap, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +186,6 @@ class Programs:
     searches: dict[Node, Program] = field(default_factory=dict)
 
     def gaps(self, node: Node) -> tuple[tuple[int, ...], ...]:
-        """The different classes by which something can be missing in a state, because a gate was closed."""
-        gates = (each for head in self.heads for each in head.instructions if isinstance(each, Gate))
-        return tuple(sorted({classes for gate in gates for state, classes in gate.gaps if state == node}))
+        """The different classes by which something can be missing in a state, because a program stopped before it."""
+        stops = (each for head in self.heads for each in head.instructions if isinstance(each, Gate | Pay))
+        return tuple(sorted({classes for stop in stops for state, classes in stop.gaps if state == node}))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from thalweg.replayer.api import Progress, open_replay, open_replays, open_tables, pick_query, replay, run, run_all
-from thalweg.replayer.replaying import Budgets, Entries, Replay, Transitions
+from thalweg.replayer.replaying import Replay
+from thalweg.replayer.schedule import Budgets, Entries, Transitions
 from thalweg.replayer.summary import BudgetUse, PlanUse, ReplayResult, StateSize, StepUse, Summary
 
 __all__ = [

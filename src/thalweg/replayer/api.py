@@ -15,7 +15,8 @@ from thalweg.cql.query import Query
 from thalweg.errors import OptionError, QueryError, warn
 from thalweg.event_times import DEFAULT_TIME, Times, TimeUnits, time_columns, time_units, with_unit
 from thalweg.options import Options
-from thalweg.replayer.replaying import Budgets, Entries, Entry, Replay, Transitions
+from thalweg.replayer.replaying import Replay
+from thalweg.replayer.schedule import Budgets, Entries, Entry, Transitions
 from thalweg.replayer.summary import ReplayResult, Summary
 
 _AN_ENTRY = "For example entries=[(1000, 'q1', 'enter')]."

@@ -6,8 +6,6 @@ import time as clock
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
-from typing import Literal, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +16,7 @@ from thalweg.cql.durations import interval_option
 from thalweg.cql.group import Group
 from thalweg.cql.query import StreamRef
 from thalweg.driver.bucket_driver import BucketDriver
-from thalweg.driver.planning import check_budget, plan_for
+from thalweg.driver.planning import check_budget
 from thalweg.engine.compilation import ready_kernels
 from thalweg.engine.feedback.savings import Savings
 from thalweg.engine.join_bucket import JoinBucket
@@ -28,31 +26,27 @@ from thalweg.engine.outputs.readers import Emitted
 from thalweg.engine.rows.batch import Batch
 from thalweg.engine.rows.payload import TablePayload
 from thalweg.engine.time_bounds import FOREVER
-from thalweg.errors import OptionError, PlanError, QueryError
+from thalweg.errors import QueryError
 from thalweg.event_times import warn_of_zones
-from thalweg.options import Budget, Options
+from thalweg.options import Options
 from thalweg.plan.difference import format_any
-from thalweg.plan.statistics import Statistics
 from thalweg.plan.tree import Node, format_node
 from thalweg.policies import Policies
 from thalweg.replayer.arrivals import Arrivals, arrivals, cut, measured_statistics
+from thalweg.replayer.schedule import (
+    Budgets,
+    Change,
+    Entries,
+    Schedule,
+    Transitions,
+    checked_budgets,
+    checked_entries,
+    checked_transitions,
+)
 from thalweg.replayer.summary import BudgetUse, PlanUse, ReplayResult, StateSize, StepUse, Summary
 
-Transitions = Sequence[tuple[int, str]]
-"""(position, plan text): the plan from the tuple at this position of the total order on."""
-
-
-Budgets = Sequence[tuple[int, int | str | None]]
-"""(position, budget as of ``Options(budget=...)``): the budget from the tuple at this position on."""
-
-
 WHOLE = "100%"
-"""The budget that a run begins with if only changes of it were given: it refuses nothing."""
-
-Change = Literal["enter", "leave"]
-Entry = tuple[int, str, Change]
-Entries = Sequence[Entry]
-"""(position, name of a query, what it does there): from the tuple at this position of the total order on."""
+"""The budget that a replay begins with if only changes of it were given: it refuses nothing."""
 
 
 class Replay:
@@ -92,80 +86,19 @@ class Replay:
         self.arrivals: list[Arrivals] = [ordered[names.index(ref.stream)] for ref in query.streams]
         self.moving = {ref.alias: a for ref, a in self._pairs() if not ref.is_static}
         self.total = sum(len(a) for a in self.moving.values())
-        self.switches = self._check(transitions)
-        self.budgets = self._check_budgets(budgets)
-        self.entries = self._check_entries(entries)
-        first = {name: change for _, name, change in reversed(self.entries)}
-        self._present = [reader.name for reader in group.readers if first.get(reader.name) != "enter"]
-        written = options.plan is not None or bool(self.switches)
+        self.schedule = schedule = Schedule(
+            checked_transitions(transitions, query, options, self.total),
+            checked_entries(entries, group, self.total),
+            checked_budgets(budgets, self.total),
+        )
+        self._present = [reader.name for reader in group.readers if schedule.begins_with(reader.name)]
+        written = options.plan is not None or bool(schedule.transitions)
         self.policies = Policies.of(self.options, written=written, lasting=query.may_hold_forever)
         if self.policies.budget is not None:
             check_budget(group)
 
     def _pairs(self) -> Iterator[tuple[StreamRef, Arrivals]]:
         return zip(self.query.streams, self.arrivals, strict=True)
-
-    def _check(self, transitions: Transitions) -> list[tuple[int, str]]:
-        checked = []
-        for transition in transitions:
-            if not isinstance(transition, Sequence) or len(transition) != 2:
-                raise PlanError(
-                    f"a transition is a pair of a position and a plan, as in (1000, 'b a'), not {transition!r}"
-                )
-            position, text = transition
-            if not isinstance(text, str):
-                raise PlanError(f"a transition leads to the text of a plan, not to {text!r}")
-            if not isinstance(position, int) or isinstance(position, bool) or position < 0:
-                raise PlanError(f"a transition happens at a position counted from 0, not {position!r}")
-            if position > self.total:
-                raise PlanError(
-                    f"the transition to '{text}' at position {position} is past the end: "
-                    f"the input has {self.total} tuples"
-                )
-            plan_for(self.query, Statistics.default(self.query), text, self.options.states)
-            checked.append((position, text))
-        return sorted(checked, key=lambda pair: pair[0])
-
-    def _check_budgets(self, budgets: Budgets) -> list[tuple[int, int | str | None]]:
-        checked = []
-        for change in budgets:
-            if not isinstance(change, Sequence) or isinstance(change, str) or len(change) != 2:
-                raise OptionError(f"a change of budget is a position and a budget, as in (1000, '60%'), not {change!r}")
-            position, budget = change
-            Budget.of(budget)
-            if not isinstance(position, int) or isinstance(position, bool) or not 0 <= position <= self.total:
-                raise OptionError(
-                    f"the budget is to change to {budget!r} at position {position!r}. "
-                    f"Positions count the {self.total} tuples of the input from 0."
-                )
-            checked.append((position, budget))
-        return sorted(checked, key=lambda pair: pair[0])
-
-    def _check_entries(self, entries: Entries) -> list[tuple[int, str, Change]]:
-        """The entries in order; an error if one makes no sense."""
-        checked: list[tuple[int, str, Change]] = []
-        names = {name.lower(): name for name in self.answers}
-        for entry in entries:
-            position, name, change = entry
-            if not isinstance(position, int) or isinstance(position, bool) or not 0 <= position <= self.total:
-                raise QueryError(
-                    f"query '{name}' is to {change} at position {position!r}",
-                    None,
-                    f"Positions count the {self.total} tuples of its streams from 0.",
-                )
-            if change not in get_args(Change):
-                raise QueryError(f"query '{name}' can 'enter' or 'leave', not {change!r}", None, "")
-            checked.append((position, names[name.lower()], change))
-        checked.sort(key=lambda entry: entry[0])
-        for name in self.answers:
-            mine = [change for _, other, change in checked if other == name]
-            for one, other in pairwise(mine):
-                if one == other:
-                    raise QueryError(f"query '{name}' is to {one} twice in a row", None, "")
-        if checked and self.group.join.kind == "difference":
-            what = f"query '{checked[0][1]}' is a set difference, which is there from the beginning to the end"
-            raise QueryError(what, None, "Leave it out of entries.")
-        return checked
 
     @property
     def answer(self) -> list[pa.Table]:
@@ -182,7 +115,9 @@ class Replay:
         """Process a batch at a time; yields how many tuples are done."""
         policies = self.policies
         self._compile_seconds = ready_kernels(
-            eddies=policies.is_eddy, feedback=policies.feedback is not None, budget=policies.budget is not None
+            eddies=policies.is_eddy,
+            feedback=policies.feedback is not None or (policies.budget is not None and policies.states != "none"),
+            budget=policies.budget is not None,
         )
         started = clock.perf_counter()
         self._payloads = [TablePayload(a.table) for a in self.arrivals]
@@ -210,7 +145,7 @@ class Replay:
 
     def _open(self, position: int) -> None:
         """Begin with the queries that are there now."""
-        changes = bool(self.entries)
+        changes = bool(self.schedule.entries)
         self._driver = driver = BucketDriver(self._serving, self.policies, self._payloads, keeps_all=changes)
         self._latest = driver
         driver.begin(measured_statistics(self.query, self.arrivals), self.options.plan)
@@ -274,21 +209,13 @@ class Replay:
                 completions=work.completions,
                 savings=self._savings,
                 group=tuple(each.name for each in self.group.readers),
-                present=tuple(self._presence(reader.name)),
+                present=tuple(self.schedule.presence(reader.name, self.total)),
                 chains=self._chains,
                 routings=self._routings,
                 budget=self._budget_use(),
             ),
             self._late_rows(),
         )
-
-    def _presence(self, name: str) -> Iterator[tuple[int, int]]:
-        """From which tuple on a query was there, and up to which one, as often as it was."""
-        mine = [(position, change) for position, other, change in self.entries if other == name]
-        if not mine or mine[0][1] == "leave":
-            mine.insert(0, (0, "enter"))
-        ends = [position for position, change in mine if change == "leave"] + [self.total]
-        yield from zip((position for position, change in mine if change == "enter"), ends, strict=False)
 
     def _budget_use(self) -> BudgetUse | None:
         spender, spent = None if self._latest is None else self._latest.spender, self._spent
@@ -300,16 +227,18 @@ class Replay:
             StepUse(alias, step + 1, wanted[s][step], allowed[s][step], refused[s][step], paid[s][step])
             for s, alias in enumerate(self.query.aliases)
             for step in range(len(wanted[s]))
+            if step == 0 or wanted[s][step]  # a step that the plan does not have, where states are kept
         )
         needed, granted = spender.division.needed, spender.division.granted
         shed = dict(zip(self.query.aliases, spent.shed.tolist(), strict=True))
         return BudgetUse(self.options.allocation, needed, granted, steps, spent.share, spent.error, shed)
 
     def _steps(self) -> Iterator[int]:
+        schedule = self.schedule
         events: list[tuple[int, Callable[[], None]]] = [
-            *((position, partial(self._change, position)) for position in sorted({e[0] for e in self.entries})),
-            *((position, partial(self._switch, position, text)) for position, text in self.switches),
-            *((position, partial(self._set_budget, budget)) for position, budget in self.budgets),
+            *((position, partial(self._change, position, changes)) for position, changes in schedule.changes()),
+            *((position, partial(self._switch, position, text)) for position, text in schedule.transitions),
+            *((position, partial(self._set_budget, budget)) for position, budget in schedule.budgets),
         ]
         events.sort(key=lambda event: event[0])
         done = 0
@@ -336,7 +265,7 @@ class Replay:
                 if self._driver.history.changes > changes:
                     self._note_plan(done)
             yield done
-        for position, text in self.switches:
+        for position, text in schedule.transitions:
             if position == done:  # after the last tuple
                 self._switch(position, text)
         if self._driver is not None:
@@ -353,19 +282,18 @@ class Replay:
         """Go on by so many of these rows; those that are left. While no query is there, they pass by."""
         if self._driver is not None:
             self._take(self._driver.advance(count))
-        if not self.entries:
+        if not self.schedule.entries:
             return cuts
         times = np.concatenate([a.times[start:end] for a, (start, end) in zip(self.moving.values(), cuts, strict=True)])
         streams = np.repeat(np.arange(len(cuts)), [end - start for start, end in cuts])
         gone = np.bincount(streams[np.lexsort((streams, times))[:count]], minlength=len(cuts)).tolist()
         return [(start + passed, end) for (start, end), passed in zip(cuts, gone, strict=True)]
 
-    def _change(self, position: int) -> None:
+    def _change(self, position: int, changes: Mapping[str, Change]) -> None:
         """Queries enter and leave, all at once: one that enters sees what those that leave could still use.
 
         A query that leaves has emitted what was to be said of instants before the tuple that comes.
         """
-        changes = {name: change for at, name, change in self.entries if at == position}
         there = [name for name in self._present if name not in changes]
         coming = [name for name, change in changes.items() if change == "enter"]
         if self._driver is not None:

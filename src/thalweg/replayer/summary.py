@@ -33,7 +33,8 @@ class PlanUse:
 class StepUse:
     """The probes of one step of a stream's tuples; the first step is 1.
 
-    ``paid``: what the allowed ones cost. A probe that looks at a part of a window counts as that part.
+    ``paid``: what the allowed ones cost. A probe that looks at a part of a window counts as that part. What it takes
+    to complete a key counts, too.
     """
 
     stream: str
@@ -80,12 +81,12 @@ class Summary:
     """What happened in a replay.
 
     Of queries that share a join, each has a summary. ``query``, ``results`` and ``present`` are its own. All else is
-    told of the one run that served them all, and is the same in each of their summaries. So it must not be added up.
+    told of the one replay that served them all, and is the same in each of their summaries. So it must not be added up.
     Mappings are by alias, as the first query of ``group`` names its streams.
 
     Attributes:
         query: its name.
-        group: the names of all queries that the run served, its own included.
+        group: the names of all queries that the replay served, its own included.
         present: when the query was there: from the tuple at one position up to that at another.
         tuples_in: rows of streams that took part.
         static: rows of static relations.
@@ -131,7 +132,7 @@ class Summary:
 
     @property
     def is_shared(self) -> bool:
-        """Whether one run served several queries."""
+        """Whether one replay served several queries."""
         return len(self.group) > 1
 
 

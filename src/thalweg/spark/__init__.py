@@ -31,6 +31,7 @@ Queries that share runs:
 - :mod:`~thalweg.spark.registry`: the queries of a directory, without Spark.
 - :mod:`~thalweg.spark.queries_file`: the file that says which there are, and who may run them.
 - :mod:`~thalweg.spark.run`: a run as that file knows it.
+- :mod:`~thalweg.spark.fitting`: whether a query fits a run.
 - :mod:`~thalweg.spark.shared_run`: a run as its buckets know it.
 - :mod:`~thalweg.spark.overview`: what is known of the queries without Spark.
 

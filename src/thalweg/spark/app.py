@@ -292,7 +292,7 @@ class App:
         return metrics_of(self._last_batch(query) if progress is None else progress)
 
     def _last_batch(self, query: StreamingQuery | None) -> StreamingQueryProgress | None:
-        """What Spark reported of the last batch of a query; None: there was none in this run."""
+        """What Spark reported of the last batch of a query; None: there was none since the start."""
         chosen = query or self._only_query()
         last = chosen.lastProgress
         if last is None or is_of_batch(last):

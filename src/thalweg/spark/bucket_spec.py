@@ -23,7 +23,7 @@ class Spec:
     """What a bucket runs; the same for all buckets of a query.
 
     Attributes:
-        identity: told apart from every other run of any query.
+        identity: told apart from every other start of any query.
         query: the query inside the operator.
         partitioning: how its tuples are spread over buckets.
         lateness: for each stream, in microseconds; None for a static relation.
@@ -63,7 +63,7 @@ class Arriving:
     stream have no event time, ``rejected`` (stream, blob) rows that can join nothing, or only their event times,
     ``commands`` what was sent to queries, ``query_id`` Spark's own id of this one, ``batch`` the number of the
     batch among all of the query (a bucket does not take part in each), ``starts`` whether the batch is the
-    first one of a run (told only where streams may be idle).
+    first one after a start (told only where streams may be idle).
     """
 
     bodies: list[tuple[int, bytes]] = field(default_factory=list)

@@ -10,9 +10,9 @@ Its first batch says so in one refusal.
 
 An offset also has what else a checkpoint should know for certain before a batch runs: a description of the ``query``
 (:mod:`thalweg.spark.checkpoint` reads it), how often the query was started (``starts``), and the commands by which the
-input has ended (``ends``): the end is final, so a query that has ended does not start again. A run that goes on from a
-checkpoint has a batch at once, if only to say that it was started. So its windows are there again before the first row
-comes, and so are its metrics and its plans.
+input has ended (``ends``): the end is final, so a query that has ended does not start again. A start that goes on from
+a checkpoint has a batch at once, if only to say that it was started. So its windows are there again before the first
+row comes, and so are its metrics and its plans.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class CommandSource(DataSource):
     """The source.
 
     Its options: ``directory``; ``before``, names of files as JSON; ``most``, commands of a batch; ``query``, a
-    description as JSON; ``name``, the query's; ``tells_starts``, "true" if buckets are told of the first run, too;
-    ``is_ending``, "true" if the batch that the run begins with, which was planned before, ends the input.
+    description as JSON; ``name``, the query's; ``tells_starts``, "true" if buckets are told of the first start, too;
+    ``is_ending``, "true" if the batch that a start begins with, which was planned before, ends the input.
     """
 
     @classmethod
@@ -80,7 +80,7 @@ class CommandSource(DataSource):
 
 
 class Commands(InputPartition):
-    """The commands of a batch; ``starts``: it is the first one of a run."""
+    """The commands of a batch; ``starts``: it is the first one after a start."""
 
     def __init__(self, sent: Sequence[Sent], *, starts: bool) -> None:
         super().__init__([*([STARTED] if starts else []), *(each.to_json() for each in sent)])
@@ -95,8 +95,8 @@ class CommandReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         most: how many a batch may take.
         query: a description of the query, as JSON.
         name: what the query is called.
-        tells_starts: whether the first batch of the first run says that it is one, as those of later runs do.
-        is_ending: whether a batch that was planned before this run, and is run again, ends the input.
+        tells_starts: whether the first batch after the first start says that it is one, as those after later starts do.
+        is_ending: whether a batch that was planned before this start, and is taken again, ends the input.
 
     """
 
@@ -170,7 +170,7 @@ class CommandReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return json.dumps(carried_on(old, new, check(self._name, old, new)))
 
     def _is_first_batch(self, start: Offset) -> bool:
-        """Whether the batch from here on is the first one that is planned in this run; one that is run again is not."""
+        """Whether the batch from here on is the first one planned since the start; one that is taken again is not."""
         if self._began_at is None:
             self._began_at = start
         return start == self._began_at
@@ -187,7 +187,7 @@ class CommandReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             yield (text,)
 
     def _present(self) -> list[str]:
-        """The names in the directory: now, or where a run takes only what was available, when it began."""
+        """The names in the directory: now, or when it was started, where it takes only what was available then."""
         if self._available is not None:
             return self._available
         now = time.monotonic()

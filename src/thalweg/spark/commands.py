@@ -19,7 +19,7 @@ Decisive = tuple[str, str | None]
 """An ``end`` or a ``cancel``, and the query that it is for."""
 
 STARTED = "started"
-"""What stands among the commands of a batch if it is the first one of a run."""
+"""What stands among the commands of a batch if it is the first one after a start."""
 
 _ARGUMENTS = {
     "plan": {"plan", "states"},

@@ -111,7 +111,7 @@ class Packer:
         size, place, last = 0, 0, -1
         news = _News(self.bucket_keys)
         most = _FLUSH_BYTES // self.partitioning.copies(self.stream)
-        parts = (part for batch in batches for run in _runs(batch) for part in in_parts(run, most))
+        parts = (part for batch in batches for run in _by_partition(batch) for part in in_parts(run, most))
         for part in parts:
             partition = part.column(PARTITION)[0].as_py()
             if held and (size >= most or partition not in (last, last + 1)):
@@ -178,7 +178,7 @@ class Packer:
     def _reject(self, table: pa.Table, schema: pa.Schema, rejected: dict[int, list[bytes]]) -> None:
         """Add rows that can join nothing, of each partition to one bucket."""
         for batch in table.to_batches():
-            for run in _runs(batch):
+            for run in _by_partition(batch):
                 key = self.bucket_keys[run.column(PARTITION)[0].as_py() % len(self.bucket_keys)]
                 rejected.setdefault(key, []).extend(blobs(_conform(pa.Table.from_batches([run]), schema)))
 
@@ -222,7 +222,7 @@ class _News:
         return bad
 
 
-def _runs(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+def _by_partition(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """A batch in parts of one partition of the source each, in order."""
     if not batch.num_rows:
         return

@@ -130,7 +130,7 @@ class Resident:
 
     @property
     def _stamp(self) -> str:
-        """What an image is known by: also by the run, for options and static relations may change between two."""
+        """What an image is known by: also by the start, for options and static relations may change between two."""
         return f"{self.spec.identity} {self._record.token}"
 
     @property

@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from thalweg import cql as language
-from thalweg.cql.group import Group, grouped, placed_in
+from thalweg.cql.group import Group, grouped
 from thalweg.cql.query import JoinSpec, Reader
 from thalweg.errors import QueryError
 from thalweg.plan.partitioning import Partitioning, choose_partitioning, keeps_groups
+from thalweg.spark.fitting import Misfit, Terms
 from thalweg.spark.shared_run import Registered, SharedRun, bind_one
 
 
@@ -85,13 +86,14 @@ def joined(
 ) -> Group:
     """Queries as the readers of the founder's join; an error if some are of another."""
     join = bind_one(founder, "founder", catalog).join
+    terms = Terms("the run", join, join, partitioning)
     group: Group | None = None
     for each in registered:
-        placed = placed_in(bind_one(each.text, each.name, catalog), join)
-        if placed is None or not keeps_groups(placed, partitioning):
+        reader = terms.fit(bind_one(each.text, each.name, catalog))
+        if isinstance(reader, Misfit):
             what = f"query '{each.name}' cannot share the run that it was registered for"
             raise QueryError(what, None, "The streams are not what they were. Begin in a new directory.")
-        group = Group(join, (placed.reader,)) if group is None else group.with_reader(placed.reader)
+        group = Group(join, (reader,)) if group is None else group.with_reader(reader)
     if group is None:
         raise QueryError("no query is registered", None, "Register one first.")
     return group

@@ -18,12 +18,11 @@ import pyarrow as pa
 from sqlglot import exp
 
 from thalweg import cql as language
-from thalweg.cql.group import Group, expressions_of, placed_in
+from thalweg.cql.group import Group
 from thalweg.cql.query import JoinSpec, Output, Projection, Query, RangeWindow, Reader, RowsWindow, View
-from thalweg.cql.rendering import render
-from thalweg.engine.rows.expressions import columns_of
 from thalweg.errors import QueryError
-from thalweg.plan.partitioning import Partitioning, keeps_groups
+from thalweg.plan.partitioning import Partitioning
+from thalweg.spark.fitting import Misfit, Terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,45 +71,22 @@ class SharedRun:
     registered: tuple[Registered, ...]
     partitioning: Partitioning
 
+    @property
+    def terms(self) -> Terms:
+        """What a query must agree to."""
+        return Terms(self.name, self.join, self.inside, self.partitioning)
+
     def reader(self, registered: Registered) -> Reader:
         """A registered query as a reader of the join inside; an error says why it cannot be one."""
-        query = bind_one(registered.text, registered.name, self.catalog)
-        placed = placed_in(query, self.join)
-        if placed is None:
-            raise QueryError(
-                f"query '{registered.name}' does not join what the queries of '{self.name}' join",
-                None,
-                "Queries share a run if they join the same streams on the same predicates. Start it by itself.",
-            )
-        self._check_columns(placed)
-        torn = self._torn_apart(placed.reader)
-        if torn is not None:
-            raise QueryError(torn, None, "Start it by itself.")
-        return self._seen(placed.reader)
+        return self.terms.require(self._bound(registered))
 
     def apart(self, registered: Registered, others: Sequence[Registered]) -> str | None:
         """Why a query cannot share the run with these; None: it can, if the columns that it reads are carried."""
-        placed = placed_in(bind_one(registered.text, registered.name, self.catalog), self.join)
-        if placed is None:
-            return f"query '{registered.name}' does not join what the queries of '{self.name}' join"
-        if not self.group(others).may_take(self._seen(placed.reader)):
-            return (
-                f"query '{registered.name}' and the queries of '{self.name}' count rows in their windows, results "
-                "leave one of them, and the windows differ"
-            )
-        return self._torn_apart(placed.reader)
+        found = self.terms.fit(self._bound(registered), self.group(others))
+        return found.reason if isinstance(found, Misfit) else None
 
-    def _torn_apart(self, reader: Reader) -> str | None:
-        """Why a reader cannot be served by the buckets that there are; None: it can."""
-        query = Query.of(self.join, reader)
-        if keeps_groups(query, self.partitioning):
-            return None
-        keys = ", ".join(render(key.expression) for key in query.aggregation.keys) if query.aggregation else ""
-        grouped_by = f"groups by {keys}" if keys else "has one group of all results"
-        return (
-            f"query '{reader.name}' {grouped_by}, and the rows of a group would be in several of the "
-            f"{self.partitioning.buckets} buckets of '{self.name}'"
-        )
+    def _bound(self, registered: Registered) -> Query:
+        return bind_one(registered.text, registered.name, self.catalog)
 
     def group(self, registered: Sequence[Registered]) -> Group:
         """The group of some queries; an error if they cannot share the join. If there are none, nothing is kept."""
@@ -127,13 +103,7 @@ class SharedRun:
         first, *others = (self._known_reader(each) for each in registered)
         group = Group(self.inside, (first,))
         for reader in others:
-            if not group.may_take(reader):
-                raise QueryError(
-                    f"query '{reader.name}' cannot share a run with '{group.readers[0].name}'",
-                    None,
-                    "Results leave one of them, and their windows count rows: then the windows must be the same.",
-                )
-            group = group.with_reader(reader)
+            group = self.terms.require_beside(reader, group)
         return group
 
     def _known_reader(self, registered: Registered) -> Reader:
@@ -143,35 +113,6 @@ class SharedRun:
                 _readers.clear()
             _readers[place] = self.reader(registered)
         return _readers[place]
-
-    def _seen(self, reader: Reader) -> Reader:
-        """A reader of the join as one of the join inside."""
-        return replace(reader, views=tuple(map(self._view, reader.views, range(len(reader.views)))))
-
-    def _view(self, view: View, stream: int) -> View:
-        """What a reader sees of a stream, with the partitions of windows as buckets know them."""
-        keys = self.inside.streams[stream].partition_by
-        if not isinstance(view.window, RowsWindow) or keys is None:
-            return view
-        return replace(view, window=replace(view.window, partition_by=keys))
-
-    def _check_columns(self, query: Query) -> None:
-        """Refuse a query that reads columns which buckets do not get."""
-        carried = {stream.alias: set(stream.schema.names) for stream in self.inside.streams}
-        names = {stream.alias: stream.stream for stream in self.inside.streams}
-        missing: dict[str, list[str]] = {}
-        for alias, name in columns_of(list(expressions_of(query.reader))):
-            if alias in carried and name not in carried[alias]:
-                missing.setdefault(names[alias], []).append(name)
-        for stream, columns in missing.items():
-            listed = " and ".join(f"'{name}'" for name in columns)
-            them = "them" if len(columns) > 1 else "it"
-            raise QueryError(
-                f"query '{query.name}' reads {listed} of stream '{stream}', and '{self.name}' does not carry {them}",
-                None,
-                f"Leave {them} out, or begin in a new directory with app.stream('{stream}', ..., keep={columns!r}) "
-                f"(thalweg run: --keep {stream}={','.join(columns)}).",
-            )
 
 
 def bind_one(text: str, name: str, catalog: Mapping[str, language.Source]) -> Query:

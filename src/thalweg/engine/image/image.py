@@ -36,7 +36,7 @@ from thalweg.engine.image.snapshot import Mismatch, Restoration, Snapshot
 from thalweg.engine.storage.image_files import is_part, new_part
 from thalweg.policies import DEFAULT_POLICIES, Policies
 
-FORMAT = 13
+FORMAT = 14
 """The version of everything in a directory; raised whenever a class changes what its ``__image__`` means."""
 _STAMP = "stamp"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")

@@ -31,7 +31,7 @@ from thalweg.engine.kernels.feedback_tables import Feedback
 from thalweg.engine.kernels.sums import DoubleSums
 from thalweg.engine.kernels.tables import Frames, Inbox
 from thalweg.engine.programs.assembly import Assembly
-from thalweg.engine.windows.base_windows import Heads
+from thalweg.engine.windows.access_paths import Heads
 from thalweg.errors import ThalwegError
 from thalweg.plan.difference import DifferencePlan
 from thalweg.plan.tree import Join, Leaf, LinearPlan, TreePlan

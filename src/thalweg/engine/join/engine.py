@@ -86,7 +86,8 @@ class JoinEngine:
     ``nested_loops``: probes compare with everything in their window or state, one after the other, although keys could
     look partners up. For experiments.
 
-    ``budgeted``: probes are paid from accounts (:mod:`thalweg.engine.machine.accounts`), and plans keep no states.
+    ``budgeted``: probes are paid from accounts (:mod:`thalweg.engine.machine.accounts`). Plans keep
+    the states that refused probes leave small gaps in.
 
     ``timed``: see :class:`~thalweg.engine.machine.machine.Machine`.
 
@@ -131,7 +132,7 @@ class JoinEngine:
             nested_loops=nested_loops,
             routed=routing is not None,
             budgeted=budgeted,
-            stateless=budgeted or (routing is not None and routing.is_stateless),
+            stateless=routing is not None and routing.is_stateless,
             unchanging=frozenset(i for i, ref in enumerate(query.streams) if ref.is_static),
         )
         self.workspace = workspace = Workspace(query, slicing)
@@ -335,7 +336,7 @@ class JoinEngine:
         removed through incomplete states either (JISC 4.2): an entry knows its expiry, and is passed over when that
         has come, whether or not the states below ever held a part of it.
         """
-        plan = self._manner.suited(plan)
+        plan = self._manner.suited(plan, self.workspace.graph)
         if not self._is_migrating:
             self.completion.begin()
         gathering = self._succession.gathering(plan)

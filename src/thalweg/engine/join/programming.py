@@ -15,7 +15,8 @@ from thalweg.engine.machine.workspace import Workspace
 from thalweg.engine.programs.assembly import Assembly, assemble
 from thalweg.options import Feedback
 from thalweg.plan.compiler import compile_programs
-from thalweg.plan.passes import Gating, Setting, apply_passes
+from thalweg.plan.join_graph import JoinGraph
+from thalweg.plan.passes import Gating, Setting, apply_passes, payable
 from thalweg.plan.program import Programs, Rank
 from thalweg.plan.tree import Node, Plan, TreePlan
 
@@ -56,9 +57,11 @@ class Manner:
         """Whether a state may be computed at once, so that there must be programs for it."""
         return self.filling == "moving_state" or self.weighs_feedback
 
-    def suited(self, plan: Plan) -> Plan:
+    def suited(self, plan: Plan, graph: JoinGraph) -> Plan:
         """A plan as it can be run."""
-        return plan.keeping_none() if self.stateless and isinstance(plan, TreePlan) else plan
+        if self.stateless and isinstance(plan, TreePlan):
+            return plan.keeping_none()
+        return payable(plan, graph) if self.budgeted else plan
 
     def gating(self, gates: Gates) -> Gating | None:
         """Where programs have gates; None: nowhere."""

@@ -14,6 +14,9 @@ Design
     (Deville's systematic sampling). So what was allowed differs from what was charged by less than 1, and each probe is
     allowed with exactly its chance.
 
+    For that, chances must not depend on what was drawn before from the same account. So what is charged is not what
+    happened to be spent: a probe that may have to complete a key is charged what that took on average, before.
+
     That makes estimates possible. A result counts for ``1 / (product of the chances on its path)`` results of the full
     answer (Horvitz and Thompson). The sums are folded from the deepest probe up, together with their variance. Of a
     probe with chance q below which the estimate is Y with variance V, they are ``X = Y / q`` and
@@ -45,11 +48,12 @@ LEAST = ONE >> 10
 """The chance that a probe has in any case, if its account is fed at all: a burst may be as large as it likes."""
 
 # Columns of Accounts.table: what a tuple feeds; what is there; the most there can be; over how many probes a shortage
-# is spread; tuples that fed it; probes allowed; refused; refused without a chance; of the last step, results. Then of
+# is spread; tuples that fed it; probes allowed; refused; refused without a chance; results of its matches. Then of
 # the unit of chance that is being spent: how much of it is, and at which point its probe is allowed (SPENT: it was).
 (P_FEED, P_CREDIT, P_CAP, P_SPREAD, P_FED, P_ALLOWED, P_REFUSED, P_HOPELESS, P_RESULTS, P_CARRY, P_POINT) = range(11)
 P_PAID = 11  # what was charged at least, in 1/PAID of a probe: a probe of a part counts as that part
-ACCOUNT_FIELDS = 12
+P_COMPLETING = 12  # probes that completed keys which this step asked for
+ACCOUNT_FIELDS = 13
 SPENT = -1
 PAID_BITS = 20
 PAID = 1 << PAID_BITS
@@ -67,6 +71,8 @@ D_POINT, D_COME, D_SHED = range(3)
 GOLDEN = 663608941
 """The golden section of ONE: so far is each tuple's point from the one before, so that any few of them lie evenly."""
 ALL_WAYS = -1
+MOST_COST = 1 << 12
+"""Probes that one probe costs, at most."""
 
 
 class Accounts(NamedTuple):
@@ -82,7 +88,8 @@ class Accounts(NamedTuple):
     widths: Int64s  # [stream] the time that a part of its window takes; 0: the window is one part
     parts: Int64s  # [stream, step, part] the ways that look at this part of what the step probes, as bits
     looking: Int64s  # [stream, step] the ways that look at any part of it
-    costs: Int64s  # [stream, step, way] which share of what the step probes is looked at
+    costs: Int64s  # [stream, step, way] what a probe costs: the share of its target that is looked at, or more than
+    # ONE if keys have to be completed for it
     oldest: Int64s  # [stream, step, way] the last part of it that is
     bits: Int64s  # [1 + open probe] the ways that would have come so far; of the first, always ALL_WAYS
     place: Int64s  # [open probe] the part that its latest match lies in
@@ -216,6 +223,12 @@ def _is_drawn(table: Int64s, tally: Int64s, stream: int, step: int, chance: int)
 
 
 @inlined
+def _of(chance: int, cost: int) -> int:
+    """The charge for a probe of this chance and cost, which is at most MOST_COST."""
+    return ((chance >> 10) * (cost >> 10)) >> (CHANCE_BITS - 20)
+
+
+@inlined
 def pay(accounts: Accounts, stream: int, step: int, depth: int) -> bool:
     """Whether the partial tuple at this depth may make the probe of this step."""
     table, tally = accounts.table, accounts.tally
@@ -228,7 +241,7 @@ def pay(accounts: Accounts, stream: int, step: int, depth: int) -> bool:
     if table[stream, step, P_FEED] != UNLIMITED:
         credit = table[stream, step, P_CREDIT]
         chance = min(ONE, credit // table[stream, step, P_SPREAD])
-        table[stream, step, P_CREDIT] = credit - (chance if cost == ONE else (chance * cost) >> CHANCE_BITS)
+        table[stream, step, P_CREDIT] = credit - (chance if cost == ONE else _of(chance, cost))
         if table[stream, step, P_FEED] > 0:
             chance = max(chance, LEAST)
     if chance < ONE and not (chance > 0 and _is_drawn(table, tally, stream, step, chance)):
@@ -236,7 +249,7 @@ def pay(accounts: Accounts, stream: int, step: int, depth: int) -> bool:
         table[stream, step, P_HOPELESS] += chance == 0
         return False
     table[stream, step, P_ALLOWED] += 1
-    table[stream, step, P_PAID] += cost >> (CHANCE_BITS - PAID_BITS)
+    table[stream, step, P_PAID] += min(cost, ONE) >> (CHANCE_BITS - PAID_BITS)
     if tally[A_WAYS] > 1:
         looking = accounts.bits[depth + 1] & accounts.looking[stream, step]
         accounts.looked[stream, step] += 1.0 / share_of(accounts, stream, looking)
@@ -246,6 +259,12 @@ def pay(accounts: Accounts, stream: int, step: int, depth: int) -> bool:
     accounts.sums[depth + 2, D] = 0.0
     tally[A_OPEN] = depth + 2
     return True
+
+
+@inlined
+def count_completing(accounts: Accounts, stream: int, step: int) -> None:
+    """A probe is made to complete the key that the present tuple's probe of this step asks for."""
+    accounts.table[stream, step, P_COMPLETING] += 1
 
 
 @inlined
@@ -266,6 +285,5 @@ def count_result(accounts: Accounts, stream: int, depth: int) -> None:
         accounts.sums[depth + 1, D] += math.sqrt(1.0 - share) / share
     else:
         accounts.sums[depth + 1, Y] += 1.0
-    last = accounts.table.shape[1] - 1
-    if last >= 0:
-        accounts.table[stream, last, P_RESULTS] += 1
+    if depth >= 0:
+        accounts.table[stream, depth, P_RESULTS] += 1

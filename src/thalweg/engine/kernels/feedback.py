@@ -35,6 +35,8 @@ from thalweg.engine.kernels.feedback_tables import (
     O_SEARCH,
     Q_DEMAND,
     Q_DEPTH,
+    Q_GAP_COUNT,
+    Q_GAPS,
     Q_SIZE,
     Q_STEP,
     T_IS_FULL,
@@ -48,7 +50,18 @@ from thalweg.engine.kernels.gaps import has_gap, leave_gaps
 from thalweg.engine.kernels.states import seems_empty, sweep
 from thalweg.engine.kernels.windows import forget_newest
 
-__all__ = ["O_SEARCH", "T_IS_FULL", "Feedback", "add_to_filters", "ask", "has_gap", "may_ask", "passes", "witness"]
+__all__ = [
+    "O_SEARCH",
+    "T_IS_FULL",
+    "Feedback",
+    "add_to_filters",
+    "ask",
+    "has_gap",
+    "leave_gaps",
+    "may_ask",
+    "passes",
+    "witness",
+]
 
 
 @inlined
@@ -87,7 +100,8 @@ def passes(
         return True
     tally[T_UNPROBED] += 1
     tally[T_WITHHELD] += depth >= 0
-    leave_gaps(mem, tables.lists, feedback.gates, feedback.gaps, tally, frames.code, gate, clock)
+    first, count = feedback.gates[gate, Q_GAPS], feedback.gates[gate, Q_GAP_COUNT]
+    leave_gaps(mem, tables.lists, feedback.gaps, tally, frames.code, first, count, clock)
     if depth < 0 and demands[demand, D_IS_FINAL]:
         head = frames.program[0]
         row = head + (frames.bound[0, head] >> k.SLICE_SHIFT)
@@ -136,5 +150,6 @@ def ask(
         if look_into(mem, floats, tables, frames, feedback, gates[gate, Q_DEMAND], watermark, True) == WANTING:
             stopping, back, size = gate, at, gates[gate, Q_SIZE]
     if stopping >= 0:
-        leave_gaps(mem, tables.lists, gates, feedback.gaps, feedback.tally, frames.code, stopping, clock)
+        first, count = gates[stopping, Q_GAPS], gates[stopping, Q_GAP_COUNT]
+        leave_gaps(mem, tables.lists, feedback.gaps, feedback.tally, frames.code, first, count, clock)
     return back

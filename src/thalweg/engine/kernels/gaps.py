@@ -25,8 +25,6 @@ from thalweg.engine.kernels.feedback_tables import (
     O_KINDS,
     O_MASK,
     O_TABLE,
-    Q_GAP_COUNT,
-    Q_GAPS,
     T_IS_FULL,
 )
 from thalweg.engine.kernels.hashing import find, hash_codes
@@ -37,11 +35,17 @@ from thalweg.engine.time_bounds import NEVER
 
 @inlined
 def leave_gaps(
-    mem: Int64s, lists: Int64s, gates: Int64s, gaps: Int64s, tally: Int64s, code: Int64s, gate: int, clock: int
+    mem: Int64s,
+    lists: Int64s,
+    gaps: Int64s,
+    tally: Int64s,
+    code: Int64s,
+    first: int,
+    count_of_gaps: int,
+    clock: int,
 ) -> None:
-    """A program stops at a gate: say what is missing now."""
-    first = gates[gate, Q_GAPS]
-    for i in range(gates[gate, Q_GAP_COUNT]):
+    """A program stops at an instruction with these gaps, which are in ``lists``: say what is missing now."""
+    for i in range(count_of_gaps):
         at = first + i * GAP_FIELDS
         state, count = lists[at + G_STATE], lists[at + G_CLASS_COUNT]
         if count == 0:

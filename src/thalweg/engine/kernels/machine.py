@@ -153,6 +153,8 @@ def run(
                 work[step, k.W_ENTERED] += 1
                 continue
             depth += 1
+            if accounts is not None and frame > 0 and frames.waiting[0] >= 0:
+                budget.count_completing(accounts, frames.program[0], frames.depth[0] + 1)
             frames.step[frame, depth] = step
             if told == probing.NOTHING:
                 cursors[frame, depth] = -1
@@ -170,7 +172,7 @@ def run(
             if scan(mem, floats, tables, frames, frame, depth, has, knows, accounts):
                 if feedback is not None and frame == 0:
                     feedback.met[depth] = 1
-                if accounts is not None and frame == 0 and accounts.tally[budget.A_WAYS] > 1:
+                if accounts is not None and frame == 0 and accounts.tally[budget.A_WAYS] > 1:  # no state is filled then
                     budget.count_match(accounts, frames.program[0], depth)
                 step = frames.step[frame, depth] + 1
                 phase = steps[step, k.X_OP]
@@ -216,6 +218,9 @@ def run(
                 phase = steps[step, k.X_OP]
             else:
                 work[step, k.W_LEFT_OUT] += 1
+                if feedback is not None:
+                    first, count = steps[step, k.X_GAPS], steps[step, k.X_GAP_COUNT]
+                    fb.leave_gaps(mem, tables.lists, feedback.gaps, feedback.tally, frames.code, first, count, clock)
                 phase = k.SCAN if depth >= 0 else k.FETCH
 
         elif feedback is not None and phase == k.ASK:

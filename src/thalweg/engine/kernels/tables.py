@@ -50,10 +50,11 @@ N_KEPT_MASK = 17  # where its entries have their mask (0: they keep none)
 STATE_FIELDS = 18
 # Columns of Tables.steps, a row per instruction. What it does, and with what: a PROBE has the window or state that it
 # looks into, and how; a STORE the state, and whether the key must be live; a GATE its row of Feedback.gates; a PAY the
-# step whose account it asks.
+# step whose account it asks, and its gaps.
 X_OP, X_TARGET, X_IS_STATE, X_PATH, X_FIELD, X_KEY, X_KEY_COUNT, X_CHECKS, X_CHECK_COUNT = range(9)
 X_THETAS, X_THETA_COUNT, X_BINDS, X_BIND_COUNT, X_SCAN, X_PARTS, X_PART_COUNT = range(9, 16)
 X_ALWAYS = 2  # of a STORE, in the place of X_IS_STATE
+X_GAPS, X_GAP_COUNT = 2, 3  # of a PAY
 STEP_FIELDS = 16
 # Columns of Tables.work, a row per instruction: tuples that began with it, or were sent to it; the candidates of a
 # PROBE; its matches, or what a STORE, a GATE or a PAY has left out. How often any instruction was done follows from

@@ -1,7 +1,7 @@
 """The accounts of a join that runs under a budget, and what they say about the results that were left out.
 
-A plan under a budget keeps no states. So every program has a probe per other stream, and accounts outlive a change of
-plan: stream and step say which account it is.
+Accounts outlive a change of plan: stream and step say which account it is. A program has at most a probe for each other
+stream; where states are kept, it has fewer. A probe that has to complete a key first is charged for that, too.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from thalweg.engine.kernels import accounts as k
 from thalweg.engine.kernels.compiled import Float64s, Int64s
 from thalweg.engine.rows.layout import StreamLayout
 from thalweg.engine.time_bounds import FOREVER
+from thalweg.errors import PlanError
 from thalweg.plan.allocation.division import Division, Way
 from thalweg.plan.allocation.harvest import SEGMENTS
 from thalweg.plan.program import Programs
@@ -50,9 +51,11 @@ class Spent:
         allowed: [stream, step] probes.
         refused: likewise.
         hopeless: likewise, the refused probes that had no chance. Nothing can be said about what they would have found.
-        paid: likewise, what allowed probes were charged: one that looks at a part of a window counts as that part.
+        paid: likewise, what allowed probes were charged: one that looks at a part of a window counts as that part, and
+            what completes a key counts, too.
         shed: [stream] tuples that were kept out of their window.
-        results: [stream] results found by its tuples.
+        completing: likewise, probes that completed keys which the step asked for.
+        ended: likewise, the matches that were results.
         looked: [stream, step] probes, if tuples go several ways: as if all went all of them.
         parts: [stream, step, part] their matches likewise, by the part of the window.
         full: an unbiased estimate of the results that would have been found if nothing had been refused.
@@ -66,7 +69,8 @@ class Spent:
     hopeless: Int64s
     paid: Float64s
     shed: Int64s
-    results: Int64s
+    completing: Int64s
+    ended: Int64s
     looked: Float64s
     parts: Float64s
     full: float = 0.0
@@ -78,7 +82,7 @@ class Spent:
         steps = np.zeros((streams, max(0, streams - 1)), np.int64)
         nobody, work = np.zeros(streams, np.int64), steps.astype(np.float64)
         parts = np.zeros((*steps.shape, SEGMENTS))
-        return Spent(nobody, steps, steps, steps, work, nobody, nobody, work, parts)
+        return Spent(nobody, steps, steps, steps, work, nobody, steps, steps, work, parts)
 
     @property
     def wanted(self) -> Int64s:
@@ -89,8 +93,15 @@ class Spent:
     @property
     def found(self) -> Int64s:
         """[stream, step] What the allowed probes led to: probes of the next step, or results."""
-        behind: Int64s = np.column_stack([self.wanted[:, 1:], self.results])
+        behind: Int64s = self.ended.copy()
+        behind[:, :-1] += self.wanted[:, 1:]
         return behind
+
+    @property
+    def results(self) -> Int64s:
+        """[stream] Results found by its tuples."""
+        found: Int64s = self.ended.sum(axis=1)
+        return found
 
     @property
     def is_complete(self) -> bool:
@@ -123,7 +134,8 @@ class Spent:
             self.hopeless + other.hopeless,
             self.paid + other.paid,
             self.shed + other.shed,
-            self.results + other.results,
+            self.completing + other.completing,
+            self.ended + other.ended,
             self.looked + other.looked,
             self.parts + other.parts,
             self.full + other.full,
@@ -182,9 +194,14 @@ class Accounts:
         """Let tuples in, look around and pay as a division says, from the next one on."""
         self.set_feeds(division.feeds)
         self._set_ways(division.ways, division.admitted)
+        for stream, path in enumerate(division.costs if not division.ways else ()):
+            for step, cost in enumerate(path):
+                self._tables.costs[stream, step, 0] = round(min(cost, k.MOST_COST) * k.ONE)
 
     def _set_ways(self, ways: Sequence[Way], admitted: Sequence[float]) -> None:
         tables = self._tables
+        if ways and self.programs.keys:
+            raise PlanError("tuples look at parts of windows, and leave no gaps in states. Keep none.")
         tables.tally[k.A_WAYS] = max(1, len(ways))
         tables.ways[:] = k.ONE
         tables.parts[:] = k.ALL_WAYS
@@ -241,9 +258,10 @@ class Accounts:
             allowed,
             refused,
             hopeless,
-            table[:, :, k.P_PAID] / k.PAID,
+            table[:, :, k.P_PAID] / k.PAID + table[:, :, k.P_COMPLETING],
             tables.draws[:, k.D_SHED].copy(),
-            table[:, -1, k.P_RESULTS].copy(),
+            table[:, :, k.P_COMPLETING].copy(),
+            table[:, :, k.P_RESULTS].copy(),
             tables.looked.copy(),
             tables.found.copy(),
             float(sums[0, k.Y]),

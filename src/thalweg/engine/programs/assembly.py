@@ -11,7 +11,7 @@ from thalweg.engine.kernels import feedback_tables as fb
 from thalweg.engine.kernels import tables as k
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.programs.assembly_lists import Lists, Path, partner_paths
-from thalweg.engine.programs.feedback_assembly import FeedbackBuilder
+from thalweg.engine.programs.feedback_assembly import FeedbackBuilder, Gaps
 from thalweg.engine.programs.program_assembly import Parts, Steps, bindings, first_key, straight_field
 from thalweg.engine.rows.layout import StreamLayout
 from thalweg.plan.program import Program, Programs
@@ -74,7 +74,8 @@ def assemble(
     keys = tuple(lists.add(programs.keys[node]) for node in nodes)
     rows = tuple(lists.add(_rows_components(node, layouts), width=2) for node in nodes)
     parts = Parts(programs.keys, paths, layouts, lists)
-    step_rows = Steps(nodes, paths, layouts, lists, parts)
+    gaps = Gaps(programs, nodes, lists)
+    step_rows = Steps(nodes, paths, layouts, lists, parts, gaps)
 
     steps: list[list[int]] = []
     table: list[list[int]] = []
@@ -92,9 +93,9 @@ def assemble(
         steps += step_rows.of(program, known)
     own_parts = tuple(parts.of(node) for node in nodes)
     feedback = None
-    if programs.demands or programs.searches:
+    if programs.demands or programs.searches or any(gaps.kinds):
         firsts = [row[k.G_FIRST] for row in table[: len(programs.heads)]]
-        builder = FeedbackBuilder(programs, layouts, lists, firsts)
+        builder = FeedbackBuilder(programs, layouts, lists, gaps, firsts)
         feedback = builder.build(paths, nodes, len(steps), witnesses, filter_bits, unchanging)
     return Assembly(
         paths,

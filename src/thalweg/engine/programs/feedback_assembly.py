@@ -12,8 +12,31 @@ from thalweg.engine.kernels import tables as k
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.programs.assembly_lists import Lists, Path, carrier, partner_paths
 from thalweg.engine.rows.layout import StreamLayout
-from thalweg.plan.program import Emit, Gate, Instruction, Probe, Program, Programs, Store
+from thalweg.plan.program import Emit, Gap, Gate, Instruction, Probe, Program, Programs, Store
 from thalweg.plan.tree import Node
+
+
+class Gaps:
+    """Where something is missing if a program stops, as lists of numbers.
+
+    Attributes:
+        kinds: per state, the different classes by which something can be missing, and where they are listed.
+
+    """
+
+    def __init__(self, programs: Programs, nodes: Sequence[Node], lists: Lists) -> None:
+        self._nodes = nodes
+        self._lists = lists
+        self.kinds = [[(classes, lists.add(classes)) for classes in programs.gaps(node)] for node in nodes]
+
+    def of(self, gaps: Sequence[Gap]) -> tuple[int, int]:
+        """(start, count) of these."""
+        numbers: list[int] = []
+        for node, classes in gaps:
+            state = self._nodes.index(node)
+            kind = [known for known, _ in self.kinds[state]].index(classes)
+            numbers += [state, kind, *self.kinds[state][kind][1]]
+        return self._lists.add(numbers, width=fb.GAP_FIELDS)
 
 
 class FeedbackBuilder:
@@ -24,9 +47,11 @@ class FeedbackBuilder:
         programs: Programs,
         layouts: Sequence[StreamLayout],
         lists: Lists,
+        gaps: Gaps,
         firsts: Sequence[int],
     ) -> None:
         self.programs = programs
+        self.gaps = gaps
         self.layouts = layouts
         self.lists = lists
         self.firsts = firsts
@@ -65,17 +90,16 @@ class FeedbackBuilder:
             demands[i, fb.D_IS_FILTERED] = is_filtered
             demands[i, fb.D_IS_FINAL] = set(demand.others) <= unchanging
         gaps = np.zeros((len(nodes), fb.STATE_GAP_FIELDS), np.int64)
-        kinds = [[(classes, self.lists.add(classes)) for classes in self.programs.gaps(node)] for node in nodes]
         for i, node in enumerate(nodes):
             gaps[i, [fb.O_KINDS, fb.O_KIND_COUNT]] = self.lists.add(
-                (number for _, place in kinds[i] for number in place), width=2
+                (number for _, place in self.gaps.kinds[i] for number in place), width=2
             )
             gaps[i, fb.O_CARRIERS], _ = self.lists.add(self._carriers(node))
             gaps[i, fb.O_SEARCH] = -1
             if node in self.programs.searches:
                 gaps[i, fb.O_SEARCH] = witnesses + len(demands) + list(self.programs.searches).index(node)
         is_told = (demands[:, fb.D_IS_FILTERED] > 0) | (demands[:, fb.D_STATE] >= 0)
-        gates, asked = self._gates(steps, nodes, kinds, is_told)
+        gates, asked = self._gates(steps, nodes, is_told)
         filters = np.zeros((len(self.filters), fb.FILTER_FIELDS), np.int64)
         stream_filters = np.zeros((n, 2), np.int64)
         for i, (stream, classes) in enumerate(self.filters):
@@ -96,7 +120,6 @@ class FeedbackBuilder:
         self,
         steps: int,
         nodes: Sequence[Node],
-        kinds: Sequence[Sequence[tuple[tuple[int, ...], tuple[int, int]]]],
         is_told: NDArray[np.bool_],
     ) -> tuple[Int64s, Int64s]:
         """The rows of gates, in the order of their instructions; and which of them a failing probe asks about."""
@@ -110,11 +133,6 @@ class FeedbackBuilder:
                     step = place
                 if not isinstance(each, Gate):
                     continue
-                gaps: list[int] = []
-                for node, classes in each.gaps:
-                    state = nodes.index(node)
-                    kind = [known for known, _ in kinds[state]].index(classes)
-                    gaps += [state, kind, *kinds[state][kind][1]]
                 if not is_told[each.demand]:
                     mine.append((len(rows), each))
                 depth = fb.ANYWHERE if program.unordered and each.depth >= 0 else each.depth
@@ -125,7 +143,7 @@ class FeedbackBuilder:
                         step,
                         depth,
                         each.size,
-                        *self.lists.add(gaps, width=fb.GAP_FIELDS),
+                        *self.gaps.of(each.gaps),
                         -1 if stored is None else nodes.index(stored),
                     ]
                 )

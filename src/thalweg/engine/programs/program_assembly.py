@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from thalweg.engine.kernels import tables as k
 from thalweg.engine.programs.assembly_lists import Lists, Path, carrier
+from thalweg.engine.programs.feedback_assembly import Gaps
 from thalweg.engine.rows.layout import StreamLayout
 from thalweg.plan.program import Emit, Gate, Instruction, Land, Pay, Probe, Program, Send, Store
 from thalweg.plan.tree import Node
@@ -60,7 +61,9 @@ class Steps:
         layouts: Sequence[StreamLayout],
         lists: Lists,
         parts: Parts,
+        gaps: Gaps,
     ) -> None:
+        self._gaps = gaps
         self._states = {node: i for i, node in enumerate(nodes)}
         self._paths = {path: i for i, path in enumerate(paths)}
         self._layouts = layouts
@@ -95,8 +98,8 @@ class Steps:
             case Gate():
                 self._gates += 1
                 return _operands(k.GATE, self._gates - 1)
-            case Pay(account):
-                return _operands(k.PAY, account)
+            case Pay(account, gaps):
+                return _operands(k.PAY, account, *self._gaps.of(gaps))
             case Send():
                 return _operands(k.SEND)
             case Land():

@@ -16,7 +16,7 @@ from thalweg.experiments import machine
 from thalweg.experiments.experiment import Claim, Report, Row, at_least, at_most, rounded
 from thalweg.experiments.jisc.adaptivity import ADAPTIVE, INITIAL, Star, against_static, contenders_of
 from thalweg.experiments.jisc.sizes import SEED, OnSpark
-from thalweg.experiments.micro_batches import WARM_UP, Run, check_results, run
+from thalweg.experiments.micro_batches import WARM_UP, Timings, check_results, run
 from thalweg.options import Options
 from thalweg.replayer import run as replayed
 from thalweg.spark.app import App
@@ -71,7 +71,7 @@ def _seconds(star: Star, sizes: OnSpark) -> float:
 
 def _side_by_side(
     star: Star, sizes: OnSpark, phases: int, contenders: Mapping[str, Options], report: Report, rounds: int = 1
-) -> dict[str, list[Run]]:
+) -> dict[str, list[Timings]]:
     """Let contenders take turns.
 
     One run that is not counted comes first: Java is slower until it has compiled what runs often.
@@ -81,7 +81,7 @@ def _side_by_side(
     spark = local_session(machine.cores())
     tables = star.tables(np.random.default_rng(SEED), phases, _seconds(star, sizes))
     results = replayed(star.cql, tables).summary.results
-    runs: dict[str, list[Run]] = {name: [] for name in contenders}
+    runs: dict[str, list[Timings]] = {name: [] for name in contenders}
     with tempfile.TemporaryDirectory(prefix="thalweg-bench-") as scratch:
         files = Path(scratch, "files")
         _write(files, tables, phases * sizes.phase_triggers)
@@ -110,7 +110,7 @@ def _write(directory: Path, tables: Mapping[str, pa.Table], triggers: int) -> No
 
 def _run(
     spark: SparkSession, star: Star, tables: Mapping[str, pa.Table], files: Path, scratch: Path, options: Options
-) -> Run:
+) -> Timings:
     app = App(spark, directory=scratch / "app")
     for name, table in tables.items():
         columns = ", ".join(f"{column} {'TIMESTAMP' if column == 'ts' else 'BIGINT'}" for column in table.column_names)
@@ -120,7 +120,7 @@ def _run(
     return run(answer, lambda progress: app.metrics(progress=progress), scratch / "checkpoint", "noop")
 
 
-def _row(part: str, name: str, star: Star, found: Run) -> Row:
+def _row(part: str, name: str, star: Star, found: Timings) -> Row:
     seconds = sum(trigger.seconds for trigger in found.steady)
     return {
         "part": part,

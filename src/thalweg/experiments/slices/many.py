@@ -47,7 +47,7 @@ class Runner:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class Passage:
     """What a runner took for each piece, and what it found."""
 
     pieces: tuple[float, ...]
@@ -58,7 +58,7 @@ class Run:
     def seconds(self) -> float:
         return sum(self.pieces)
 
-    def best(self, other: Run) -> Run:
+    def best(self, other: Passage) -> Passage:
         """Of each piece the better of two."""
         return replace(self, pieces=tuple(map(min, self.pieces, other.pieces)))
 
@@ -107,8 +107,8 @@ def _join_of(streams: int, sizes: Many, report: Report) -> tuple[list[Row], list
 
 def _take_turns(
     runners: Mapping[tuple[str, int], Runner], data: Streams, sizes: Many, where: str, report: Report
-) -> dict[tuple[str, int], Run]:
-    best: dict[tuple[str, int], Run] = {}
+) -> dict[tuple[str, int], Passage]:
+    best: dict[tuple[str, int], Passage] = {}
     rng = np.random.default_rng(SEED)
     names = list(runners)
     with one_core():
@@ -122,7 +122,7 @@ def _take_turns(
     return {name: best[name] for name in names}
 
 
-def _drive(runner: Runner, data: Streams, sizes: Many) -> Run:
+def _drive(runner: Runner, data: Streams, sizes: Many) -> Passage:
     buckets = _open(runner, data, sizes)
     pieces = []
     joined = delivered = 0
@@ -141,7 +141,7 @@ def _drive(runner: Runner, data: Streams, sizes: Many) -> Run:
             pieces.append(took)
             joined += sum(bucket.work.results for bucket in buckets) - known
             delivered += count
-    return Run(tuple(pieces), joined, delivered)
+    return Passage(tuple(pieces), joined, delivered)
 
 
 def _open(runner: Runner, data: Streams, sizes: Many) -> list[JoinBucket]:
@@ -185,7 +185,7 @@ def _answers(data: Streams, runner: Runner, sizes: Many) -> dict[str, Fingerprin
     return found
 
 
-def _rows(streams: int, runs: Mapping[tuple[str, int], Run], arrived: int) -> list[Row]:
+def _rows(streams: int, runs: Mapping[tuple[str, int], Passage], arrived: int) -> list[Row]:
     rows: list[Row] = []
     for (what, count), run in runs.items():
         one = runs["with output" if what == "with output" else "join and routing", 1]
@@ -206,7 +206,7 @@ def _rows(streams: int, runs: Mapping[tuple[str, int], Run], arrived: int) -> li
     return rows
 
 
-def _claims(streams: int, runs: Mapping[tuple[str, int], Run], sizes: Many) -> list[Claim]:
+def _claims(streams: int, runs: Mapping[tuple[str, int], Passage], sizes: Many) -> list[Claim]:
     most, plans = max(sizes.queries), max(sizes.plans)
     one = runs["join and routing", 1]
     shared = runs["join and routing", most].seconds / one.seconds

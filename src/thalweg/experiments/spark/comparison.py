@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from thalweg.experiments import answers, micro_batches
 from thalweg.experiments.contenders import KERNEL
 from thalweg.experiments.experiment import Claim, Report, Row, at_least, at_most, rounded
-from thalweg.experiments.micro_batches import Extra, MicroBatches, Run, check_results, check_rows, window_first
+from thalweg.experiments.micro_batches import Extra, MicroBatches, Timings, check_results, check_rows, window_first
 from thalweg.experiments.spark.contenders import EVERYONE, FLOOR, SPARKS, THALWEG
 from thalweg.experiments.spark.processes import Ask, Job, Outcome
 from thalweg.experiments.spark.sizes import SEED, Bars, Load, Sizes
@@ -69,7 +69,7 @@ def timed(workload: Workload, load: Load, ask: Ask, report: Report, extra: Extra
     return found
 
 
-def check(name: str, run: Run, made: MicroBatches, triggers: int) -> None:
+def check(name: str, run: Timings, made: MicroBatches, triggers: int) -> None:
     """Raise unless the rows and the number of results are right."""
     rows = made.files.rows(triggers)
     check_rows(name, run, rows)
@@ -95,7 +95,7 @@ def rows_of(part: str, workload: Workload, outcomes: Mapping[str, Outcome]) -> l
     ]
 
 
-def speed(run: Run) -> Row:
+def speed(run: Timings) -> Row:
     """What the steady triggers took."""
     return {
         "rows_per_trigger": run.steady[0].rows,
@@ -108,13 +108,13 @@ def speed(run: Run) -> Row:
     }
 
 
-def attribution(runs: list[Run]) -> list[Row]:
+def attribution(runs: list[Timings]) -> list[Row]:
     """Where the time of Thalweg's triggers goes: of steady ones, and of the first of every run."""
     cases = [("steady", run) for run in runs] + [("first", run.only(0)) for run in runs]
     return [_by_spark(kind, run) for kind, run in cases] + [_in_buckets(kind, run) for kind, run in cases]
 
 
-def _by_spark(kind: str, run: Run) -> Row:
+def _by_spark(kind: str, run: Timings) -> Row:
     """Triggers as Spark divides them; most of ``addBatch`` is what the tasks take."""
     return {
         "part": "where the time of thalweg's triggers goes, in seconds, by Spark's account",
@@ -125,7 +125,7 @@ def _by_spark(kind: str, run: Run) -> Row:
     }
 
 
-def _in_buckets(kind: str, run: Run) -> Row:
+def _in_buckets(kind: str, run: Timings) -> Row:
     """Triggers as the buckets divide their own time, which they spend side by side on all cores."""
     return {
         "part": "where the time of thalweg's triggers goes, in seconds, all buckets together",

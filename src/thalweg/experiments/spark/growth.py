@@ -8,7 +8,7 @@ from pathlib import Path
 
 from thalweg.experiments import micro_batches
 from thalweg.experiments.experiment import Claim, Report, Row, at_most
-from thalweg.experiments.micro_batches import Extra, Run, window_first
+from thalweg.experiments.micro_batches import Extra, Timings, window_first
 from thalweg.experiments.spark.comparison import check, rows_of, speed, timed
 from thalweg.experiments.spark.contenders import THALWEG
 from thalweg.experiments.spark.processes import Ask, Job
@@ -79,7 +79,7 @@ def _with_window(base: Workload, seconds: int) -> Workload:
     return replace(base, window_us=window_us, keys=max(1, base.keys * window_us // base.window_us))
 
 
-def _row(part: str, workload: Workload, run: Run) -> Row:
+def _row(part: str, workload: Workload, run: Timings) -> Row:
     return {
         "part": part,
         "streams": workload.streams,

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from thalweg.experiments import child, machine
 from thalweg.experiments.experiment import Value
-from thalweg.experiments.micro_batches import Files, Run, Trigger, run
+from thalweg.experiments.micro_batches import Files, Timings, Trigger, run
 from thalweg.experiments.process_memory import Peaks, watched
 from thalweg.experiments.spark.contenders import EVERYONE, Task
 from thalweg.spark.session import local_session
@@ -68,12 +68,12 @@ class Job:
 class Outcome:
     """What became of jobs: a run of each, the memory that the process took, and what it ran on."""
 
-    runs: tuple[Run, ...]
+    runs: tuple[Timings, ...]
     peaks: Peaks
     machine: dict[str, Value] = field(default_factory=dict)
 
     @property
-    def run(self) -> Run:
+    def run(self) -> Timings:
         """Of the only job."""
         (only,) = self.runs
         return only
@@ -92,7 +92,7 @@ def in_own_process(name: str, jobs: Sequence[Job], settings: Mapping[str, str]) 
     answer = child.ask("spark", asked)
     runs = zip(answer["runs"], jobs, strict=True)
     return Outcome(
-        tuple(Run(tuple(Trigger(**trigger) for trigger in triggers), job.warm_up) for triggers, job in runs),
+        tuple(Timings(tuple(Trigger(**trigger) for trigger in triggers), job.warm_up) for triggers, job in runs),
         Peaks(**answer["peaks"]),
         answer["machine"],
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from thalweg.experiments import micro_batches
 from thalweg.experiments.experiment import Claim, Report, Row, at_most, rounded
-from thalweg.experiments.micro_batches import Extra, Run, window_first
+from thalweg.experiments.micro_batches import Extra, Timings, window_first
 from thalweg.experiments.spark.comparison import check
 from thalweg.experiments.spark.contenders import THALWEG
 from thalweg.experiments.spark.processes import Ask, Job, Outcome
@@ -80,7 +80,7 @@ def _restarted(
         check(THALWEG, before.run, made, fills)
         report(f"restart: going on with windows of {tuples:,} tuples")
         after = ask(THALWEG, [Job(made.files, len(ends), place, buckets=buckets)])
-        check(THALWEG, Run((*before.run.triggers, *after.run.triggers)), made, len(ends))
+        check(THALWEG, Timings((*before.run.triggers, *after.run.triggers)), made, len(ends))
     return before, after
 
 

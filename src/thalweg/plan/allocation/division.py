@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from thalweg.options import AllocationPolicy, Budget
@@ -50,6 +50,7 @@ class Division:
         feeds: [stream][step] probes that each tuple pays for; infinite: all that it asks for.
         admitted: the share of each stream's tuples that is let in; the others are lost. Empty: all are.
         ways: what tuples look at; empty: all look everywhere.
+        costs: [stream][step] what a probe is charged, in probes; empty: 1.
 
     """
 
@@ -58,6 +59,7 @@ class Division:
     feeds: Steps
     admitted: tuple[float, ...] = ()
     ways: tuple[Way, ...] = ()
+    costs: Steps = ()
 
     @property
     def refuses(self) -> bool:
@@ -77,7 +79,9 @@ def divide(model: AllocationModel, budget: Budget, policy: AllocationPolicy, unp
     >>> divide(model_of_plan(parse_plan("A B", "AB"), graph, known), Budget.of("60%"), "jaqpot").feeds
     ((0.1625,), (1.0375,))
     """
-    needed = saturation(model)
+    # Where nothing is refused, nothing is missing that would have to be completed.
+    whole = replace(model, half_ways=tuple(replace(each, cost=1.0) for each in model.half_ways))
+    needed = saturation(whole)
     division = Division(needed, budget.per_second(needed), ())
     if not division.refuses:
         return Division(needed, division.granted, _all_alike(model, math.inf))
@@ -88,15 +92,16 @@ def divide(model: AllocationModel, budget: Budget, policy: AllocationPolicy, unp
         admitted = tuple(1.0 if head in unpaid else share for head in range(len(model.streams)))
         return Division(needed, division.granted, _all_alike(model, math.inf), admitted)
     allocation = allocate(model, division.granted * (1 - EXPLORED), policy)
-    evenly = division.granted * EXPLORED / needed
+    evenly = division.granted * EXPLORED / saturation(model)
     feeds = tuple(
         tuple(
-            math.inf if head in unpaid else max(LEAST_FEED, mine + evenly * grown)
-            for mine, grown in zip(path, model.cardinalities(head)[:-1], strict=True)
+            math.inf if head in unpaid else max(LEAST_FEED, mine + evenly * cost)
+            for mine, cost in zip(path, model.costs(head), strict=True)
         )
         for head, path in enumerate(allocation.per_tuple(model))
     )
-    return Division(needed, division.granted, feeds, ways=_ways(model, allocation, evenly, unpaid))
+    costs = tuple(tuple(model.half_ways[index].cost for index in path) for path in model.paths)
+    return Division(needed, division.granted, feeds, (), _ways(model, allocation, evenly, unpaid), costs)
 
 
 def _ways(model: AllocationModel, allocation: Allocation, evenly: float, unpaid: Collection[int]) -> tuple[Way, ...]:

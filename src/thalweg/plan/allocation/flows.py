@@ -50,8 +50,9 @@ def flows_of_leaves(model: AllocationModel, leaves: Sequence[float]) -> Flows:
 
     JAQPOT 4.1 calls this the match of producer and consumer.
     """
+    probes = tuple(tuple(leaf * each for each in model.costs(head)) for head, leaf in enumerate(leaves))
     grown = [[leaf * each for each in model.cardinalities(head)] for head, leaf in enumerate(leaves)]
-    return Flows(tuple(tuple(path[:-1]) for path in grown), tuple(tuple(path[1:]) for path in grown))
+    return Flows(probes, tuple(tuple(path[1:]) for path in grown))
 
 
 def unlimited(model: AllocationModel) -> Flows:
@@ -81,14 +82,14 @@ def limited(model: AllocationModel, allowances: Sequence[float]) -> tuple[Flows,
     granted = [[0.0] * len(path) for path in model.paths]
     users = model.users()
     for index in model.from_below():
-        allowance, growth = allowances[index], model.half_ways[index].productivity
-        asked = [offered[head][step] for head, step in users[index]]
+        allowance, growth, cost = allowances[index], model.half_ways[index].productivity, model.half_ways[index].cost
+        asked = [offered[head][step] * cost for head, step in users[index]]
         # Without input the division is that of the full input. It does not matter then, but it has to add up.
         weights = asked if any(asked) else [full.probes[head][step] or 1.0 for head, step in users[index]]
         scale = allowance / math.fsum(weights)
         for (head, step), want, weight in zip(users[index], asked, weights, strict=True):
             granted[head][step] = weight * scale
             paid[head][step] = min(want, granted[head][step])
-            offered[head][step + 1] = paid[head][step] * growth
+            offered[head][step + 1] = paid[head][step] / cost * growth
     matches = tuple(tuple(path[1:]) for path in offered)
     return Flows(tuple(map(tuple, paid)), matches), tuple(map(tuple, granted))

@@ -55,6 +55,7 @@ class HalfWayJoin:
         partner: the entries of the target.
         profile: how the matches spread over equal segments of the target, the newest first; only their ratios count.
             Empty: nothing is known, so they are taken to spread evenly.
+        cost: what a probe costs, counted in probes: more than one if it has to complete what the target lacks.
 
     """
 
@@ -63,6 +64,7 @@ class HalfWayJoin:
     selectivity: float
     partner: float
     profile: tuple[float, ...] = ()
+    cost: float = 1.0
 
     @property
     def output(self) -> Node:
@@ -137,6 +139,11 @@ class AllocationModel:
         for index in self.paths[head]:
             grown.append(grown[-1] * self.half_ways[index].productivity)
         return tuple(grown)
+
+    def costs(self, head: int) -> tuple[float, ...]:
+        """What each step costs that follows from one tuple of a stream (the parts of equation 6)."""
+        grown = self.cardinalities(head)
+        return tuple(self.half_ways[index].cost * each for index, each in zip(self.paths[head], grown, strict=False))
 
     def entry(self, head: int, node: Node) -> int | None:
         """The step of a path whose matches are entries of a state; None: it does not lead there."""

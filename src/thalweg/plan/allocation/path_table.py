@@ -23,6 +23,7 @@ class PathRow:
         cardinalities: combinations per tuple of the stream: 1, then what each half-way join makes of it (equation 5).
         leaf: the stream's tuples per second in a *unit* of this path.
         most: how many units the stream's rate allows.
+        costs: what each step costs that follows from one tuple; empty: a probe for each combination.
 
     """
 
@@ -30,11 +31,16 @@ class PathRow:
     cardinalities: tuple[float, ...]
     leaf: float
     most: float
+    costs: tuple[float, ...] = ()
 
     @property
     def probes_per_tuple(self) -> float:
         """The probes that follow from one tuple of the stream (equation 6)."""
-        return math.fsum(self.cardinalities[:-1])
+        return math.fsum(self._costs)
+
+    @property
+    def _costs(self) -> tuple[float, ...]:
+        return self.costs or self.cardinalities[:-1]
 
     @property
     def resources(self) -> float:
@@ -57,7 +63,7 @@ class PathRow:
         Each half-way join may probe exactly as often as those below it produce something to probe with.
         """
         leaf = resources / self.probes_per_tuple
-        return tuple(leaf * grown for grown in self.cardinalities[:-1])
+        return tuple(leaf * cost for cost in self._costs)
 
 
 def path_table(model: AllocationModel, leaves: Sequence[float] | None = None) -> tuple[PathRow, ...]:
@@ -71,7 +77,7 @@ def path_table(model: AllocationModel, leaves: Sequence[float] | None = None) ->
             f"units of paths: {list(leaves)} are not {len(rates)} positive rates, one for each stream"
         )
     return tuple(
-        PathRow(head, model.cardinalities(head), leaf, rate / leaf)
+        PathRow(head, model.cardinalities(head), leaf, rate / leaf, model.costs(head))
         for head, (rate, leaf) in enumerate(zip(rates, leaves or rates, strict=True))
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from thalweg.plan.passes.accounts import open_accounts
+from thalweg.plan.passes.accounts import open_accounts, payable
 from thalweg.plan.passes.gates import insert_gates
 from thalweg.plan.passes.routes import leave_open
 from thalweg.plan.passes.setting import Gating, Setting
@@ -16,8 +16,9 @@ from thalweg.plan.program import Programs
 
 Pass = Callable[[Programs, Setting], Programs]
 
-PASSES: tuple[Pass, ...] = (leave_open, insert_gates, open_accounts)
-"""In this order: gates go into the programs that run, whoever picks their next probe; what they stop pays nothing."""
+PASSES: tuple[Pass, ...] = (leave_open, open_accounts, insert_gates)
+"""In this order: gates go into the programs that run, whoever picks their next probe, and have to know in which states
+something may be missing. They stand before the account of their probe: what they stop pays nothing."""
 
 
 def apply_passes(programs: Programs, setting: Setting) -> Programs:
@@ -27,4 +28,4 @@ def apply_passes(programs: Programs, setting: Setting) -> Programs:
     return programs
 
 
-__all__ = ["PASSES", "Gating", "Pass", "Setting", "apply_passes"]
+__all__ = ["PASSES", "Gating", "Pass", "Setting", "apply_passes", "payable"]

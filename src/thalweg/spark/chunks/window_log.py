@@ -106,7 +106,7 @@ class Chunks:
         for place in [place for place in self._bundles if place not in kept]:
             self._bundles.drop(place, log)
         self._chunks = [chunk for chunk in self._chunks if chunk.place in kept]
-        while run := self._run(left):
+        while run := self._mergeable(left):
             self._merge(run, bucket, watermark, log)
 
     def _held_rows(self, bucket: AnyBucket) -> dict[int, Int64s]:
@@ -140,7 +140,7 @@ class Chunks:
         alive = times_of(self._streams[stream], table) >= watermark - window.width_us
         return table if alive.all() else table.filter(pa.array(alive))
 
-    def _run(self, left: Mapping[Chunk, int]) -> list[list[Chunk]]:
+    def _mergeable(self, left: Mapping[Chunk, int]) -> list[list[Chunk]]:
         """Batches in a row that are as many and as small as it takes to merge them; [] if there are none.
 
         ``left``: how many rows of a chunk may be needed, where that is known; they are what is merged.
@@ -149,14 +149,14 @@ class Chunks:
         rows = [sum(left.get(chunk, chunk.rows) for chunk in batch) for batch in batches]
         limit = max(_SMALL, sum(rows) // _LARGE)
         for start in range(len(batches) - _MERGED + 1):
-            run = slice(start, start + _MERGED)
-            is_even = len({batch[0].span for batch in batches[run]}) == 1
+            row = slice(start, start + _MERGED)
+            is_even = len({batch[0].span for batch in batches[row]}) == 1
             first, last = batches[start][0].batch, batches[start + _MERGED - 1][0].batch
             if any(first < boundary <= last for boundary in self._boundaries):
                 continue
-            chunks = (chunk for batch in batches[run] for chunk in batch)
-            if is_even and sum(rows[run]) <= limit and self._bundles.fit_a_piece(chunks):
-                return batches[run]
+            chunks = (chunk for batch in batches[row] for chunk in batch)
+            if is_even and sum(rows[row]) <= limit and self._bundles.fit_a_piece(chunks):
+                return batches[row]
         return []
 
     def _merge(self, run: Sequence[Sequence[Chunk]], bucket: AnyBucket, watermark: int, log: Log) -> None:

@@ -15,7 +15,7 @@ from thalweg.options import States
 from thalweg.plan.join_graph import JoinGraph
 
 
-class Budget:
+class SearchFund:
     """Pays for looks and searches among plans that may keep ``states``."""
 
     def __init__(self, graph: JoinGraph, states: States, ledger: Ledger) -> None:
@@ -75,5 +75,5 @@ class Budget:
         return {"ledger": self._ledger.held, "saving_for": self._saving_for, "glanced": self._has_glanced}
 
     def restore(self, known: Mapping[str, Any]) -> None:
-        """Be what another budget of the same query was."""
+        """Be what another fund of the same query was."""
         self._ledger.held, self._saving_for, self._has_glanced = known["ledger"], known["saving_for"], known["glanced"]
