@@ -237,9 +237,8 @@ class SharedQueries:
     def describe(self) -> list[dict[str, Any]]:
         """A dictionary for each query: its run, its slices, what was published for it, and what it costs."""
         if self._registry is None:
-            return [
-                {"query": each.name, "run": None, "status": "waiting", "text": each.text} for each in self._collected
-            ]
+            waiting = {"run": None, "status": "waiting", "failure": None}
+            return [{"query": each.name, **waiting, "text": each.text} for each in self._collected]
         told = {name: metrics_of(query.lastProgress) for name, query in self._running().runs.items()}
         return overview(self._registry, told, self._options.sharing)
 
