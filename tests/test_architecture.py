@@ -20,7 +20,9 @@ HOMES = {
     "duckdb_scalar": "core",
     "errors": "core",
     "arrow_input": "core",
+    "option_checks": "core",
     "options": "core",
+    "settings": "core",
     "policies": "core",
     "files": "core",
     "cql": "cql",
@@ -70,7 +72,7 @@ SUB_ROOMS = {
     "engine": [
         *("time_bounds", "kernels", "observations", "storage", "rows", "programs", "machine", "windows", "states"),
         *("feedback", "join", "migration", "difference", "outputs", "image"),
-        *("difference_bucket", "join_bucket", "bucket", "compilation"),
+        *("chains", "difference_bucket", "join_bucket", "bucket", "compilation"),
     ]
 }
 """The same inside of a room."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from thalweg.options import Adaptivity, Feedback, Options
+from thalweg.options import Options
 from thalweg.policies import Policies
+from thalweg.settings import Adaptivity, Feedback
 
 OWN = Adaptivity(period=7)
 
@@ -32,8 +33,8 @@ def test_the_rest_is_taken_over_and_the_memory_is_shared() -> None:
     options = Options(states="all", memory_limit="1 MB", production="jit")
     policies = Policies.of(options, written=True, lasting=False)
     assert policies == Policies("jisc", "jit", 1 << 20, "all", None)
-    assert policies.shared_by(4).memory_limit == 1 << 18
-    assert Policies().shared_by(4).memory_limit is None
+    assert policies.on_spark(4).memory_limit == 1 << 18
+    assert Policies().on_spark(4).memory_limit is None
     assert policies.feedback == Feedback()
     assert Policies("stairs", "jit").feedback is None
     assert [Policies(name).is_eddy for name in ("jisc", "cacq")] == [False, True]

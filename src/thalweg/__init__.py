@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from thalweg.errors import InputWarning, ThalwegError
     from thalweg.explainer import explain
-    from thalweg.options import Adaptivity, Feedback, Options
+    from thalweg.options import Options
     from thalweg.replayer import replay
+    from thalweg.settings import Adaptivity, Feedback
     from thalweg.spark.app import App
 
 __version__ = "0.2.0"
@@ -33,9 +34,9 @@ __all__ = [
 
 # Each name is loaded when it is first used, so that `import thalweg` costs next to nothing.
 _HOMES = {
-    "Adaptivity": "thalweg.options",
+    "Adaptivity": "thalweg.settings",
     "App": "thalweg.spark.app",
-    "Feedback": "thalweg.options",
+    "Feedback": "thalweg.settings",
     "InputWarning": "thalweg.errors",
     "Options": "thalweg.options",
     "ThalwegError": "thalweg.errors",

@@ -15,7 +15,7 @@ from thalweg.cql.query import Query
 from thalweg.driver.planning import check_budget, plan_for
 from thalweg.engine.windows.sampling import SAMPLE_ROWS
 from thalweg.event_times import DEFAULT_TIME, Times, TimeUnits
-from thalweg.options import Budget, Options
+from thalweg.options import Options
 from thalweg.plan.explain import explain_json
 from thalweg.plan.explain_group import NO_OTHER, explain_group, why_apart
 from thalweg.plan.explain_group_text import lay_out_any, lay_out_overview
@@ -24,6 +24,7 @@ from thalweg.plan.partitioning import choose_partitioning
 from thalweg.plan.statistics import ASSUMED, Statistics
 from thalweg.replayer import open_tables, pick_query
 from thalweg.replayer.arrivals import arrivals, measured_statistics
+from thalweg.settings import Budget
 
 
 @dataclass(frozen=True, slots=True)

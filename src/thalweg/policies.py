@@ -5,18 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from thalweg.errors import OptionError
-from thalweg.options import (
-    Adaptivity,
-    AllocationPolicy,
-    Budget,
-    Feedback,
-    Migration,
-    Options,
-    Production,
-    Sharing,
-    States,
-)
+from thalweg.options import Options
+from thalweg.settings import Adaptivity, AllocationPolicy, Budget, Feedback, Migration, Production, Sharing, States
 
+_BY_WINDOWS = {
+    "random_shedding": "keeps tuples out of windows",
+    "harvest": "goes by what windows have shown while they were there",
+}
+"""Ways to divide a budget that an engine could not repeat if it was lost meanwhile, and why."""
 _EDDIES = ("cacq", "stairs", "stairs_jisc")
 
 
@@ -34,6 +30,8 @@ class Policies:
         nested_loops: joins compare with everything in a window although keys could look partners up. For experiments.
         budget: the probes that it may make; None: nobody counts them, and nobody can begin to.
         allocation: who divides the budget.
+        by_batch: the budget is divided batch by batch, so that attempts at a batch refuse the same.
+        target_us: the microseconds that a trigger may take, of which a budget that is ``auto`` follows.
 
     >>> Policies(production="jit").feedback
     Feedback(when='always', lattice=1, filter_bits=None)
@@ -49,6 +47,8 @@ class Policies:
     nested_loops: bool = False
     budget: Budget | None = None
     allocation: AllocationPolicy = "jaqpot"
+    by_batch: bool = False
+    target_us: int | None = None
 
     @staticmethod
     def of(options: Options, *, written: bool, lasting: bool) -> Policies:
@@ -67,14 +67,43 @@ class Policies:
             allocation=options.allocation,
         )
 
-    def shared_by(self, buckets: int) -> Policies:
-        """Those of one of so many buckets, which share the memory."""
-        if self.budget is not None:
+    def on_spark(self, buckets: int, target_us: int | None = None) -> Policies:
+        """Those of one of so many buckets, which share the memory and the budget.
+
+        What a batch writes is a function of what was committed and of its input. So under a budget nothing that an
+        engine has learned may have a say in which probes are made, or in which order: no change of plan but by command,
+        no gates, no choice of slices.
+        """
+        limit = None if self.memory_limit is None else self.memory_limit // buckets
+        budget = self.budget or (None if target_us is None else Budget(is_auto=True))
+        if budget is None:
+            return replace(self, memory_limit=limit)
+        if budget.is_auto and target_us is None:
             raise OptionError(
-                "option budget is for one bucket, in process (thalweg.replay). On Spark there is none yet."
+                "option budget 'auto' means as many probes as triggers have time for, and nothing says how long they "
+                "may take. Add target_trigger='5 seconds', say."
             )
-        limit = self.memory_limit
-        return self if limit is None else replace(self, memory_limit=limit // buckets)
+        if self.states == "all":
+            raise OptionError(
+                "option states: all states are kept, and under a budget they lack what was refused. On Spark, where "
+                "engines are built anew from a log, use states='auto'."
+            )
+        if self.allocation in _BY_WINDOWS:
+            raise OptionError(
+                f"option allocation: {self.allocation} {_BY_WINDOWS[self.allocation]}. On Spark, where engines are "
+                "built anew from a log, use jaqpot."
+            )
+        return replace(
+            self,
+            memory_limit=limit,
+            production="push",
+            states="none",
+            adaptive=None,
+            sharing="cpu" if self.sharing == "auto" else self.sharing,
+            budget=replace(budget, parts=buckets),
+            by_batch=True,
+            target_us=target_us,
+        )
 
     @property
     def feedback(self) -> Feedback | None:

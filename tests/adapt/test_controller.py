@@ -15,11 +15,11 @@ from thalweg.cql import Source, bind
 from thalweg.cql.group import Group
 from thalweg.engine.bucket import open_bucket
 from thalweg.engine.rows.batch import Batch
-from thalweg.options import Adaptivity, States
 from thalweg.plan import JoinGraph, Statistics, choose_plan, parse_plan, rank
 from thalweg.plan.tree import format_plan
 from thalweg.replayer import ReplayResult, Summary, run
 from thalweg.replayer.arrivals import arrivals, cut
+from thalweg.settings import Adaptivity, States
 
 WATCHFUL = Adaptivity(period=500, overhead=1e6)
 """The default thresholds, but without regard to what a look costs."""

@@ -22,12 +22,12 @@ from thalweg.engine.observations import Glimpse
 from thalweg.engine.rows.layout import StreamLayout
 from thalweg.errors import ThalwegError
 from thalweg.experiments.jit.workloads import Clique
-from thalweg.options import Production
 from thalweg.plan.compiler import compile_programs
 from thalweg.plan.demand import find_demands, siblings
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.program import Programs
 from thalweg.plan.tree import TreePlan
+from thalweg.settings import Production
 
 BUSHY = Clique("bushy", window_min=2, rate=1.0, streams=6, dmax=60)
 LEFT_DEEP = Clique("left-deep", window_min=10, rate=1.0, streams=4, dmax=50, wide=100)

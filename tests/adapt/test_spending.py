@@ -14,11 +14,12 @@ from thalweg.cql import Source, bind
 from thalweg.cql.group import Group
 from thalweg.driver.bucket_driver import BucketDriver
 from thalweg.errors import OptionError
-from thalweg.options import AllocationPolicy, Budget, Options
+from thalweg.options import Options
 from thalweg.plan import JoinGraph, Statistics, parse_plan
 from thalweg.plan.allocation import POLICIES, AllocationModel, divide, model_of_plan, saturation
 from thalweg.policies import Policies
 from thalweg.replayer import BudgetUse, run
+from thalweg.settings import AllocationPolicy, Budget
 
 FIXED = {"plan": "((h a) b) c", "adaptive": False}
 
@@ -186,11 +187,22 @@ def test_the_budget_of_a_driver_is_changed_while_it_runs_if_there_is_one() -> No
         unlimited.set_budget(10)
 
 
-def test_a_budget_is_for_one_bucket_yet() -> None:
-    policies = Policies.of(Options(budget=10), written=False, lasting=False)
-    assert policies.states == "none"
-    with pytest.raises(OptionError, match="On Spark there is none yet"):
-        policies.shared_by(4)
+def test_on_spark_nothing_that_was_learned_decides_what_is_refused() -> None:
+    given = Options(budget=10, production="auto", adaptive=True, memory_limit=4096)
+    policies = Policies.of(given, written=False, lasting=False).on_spark(4)
+    assert (policies.states, policies.adaptive, policies.feedback, policies.sharing) == ("none", None, None, "cpu")
+    assert policies.budget is not None
+    assert policies.budget.per_second(0) == 2.5
+    assert policies.memory_limit == 1024
+    unlimited = Policies.of(Options(), written=False, lasting=False)
+    assert unlimited.on_spark(4) == unlimited
+    target = unlimited.on_spark(4, target_us=5_000_000)
+    assert target.budget is not None
+    assert target.budget.is_auto
+    with pytest.raises(OptionError, match=r"nothing says how long they may take\. Add target_trigger='5 seconds'"):
+        Policies.of(Options(budget="auto"), written=False, lasting=False).on_spark(4)
+    with pytest.raises(OptionError, match="option target_trigger lets triggers decide"):
+        Options(budget="60%", target_trigger="5 seconds")
 
 
 def test_numbers_in_summaries_are_plain_ones() -> None:

@@ -6,7 +6,7 @@ import pytest
 import typer
 
 from thalweg.cli.values import adaptivity, named, switches, time_columns
-from thalweg.options import Adaptivity
+from thalweg.settings import Adaptivity
 
 
 def test_named_values() -> None:

@@ -33,6 +33,11 @@ def failing(scale: Scale, report: Report, keep: Keep) -> Document:
     raise InputError("no sheep")
 
 
+def shorn(scale: Scale, report: Report, keep: Keep, data: Path) -> Document:
+    document = measured(scale, report, keep)
+    return {**document, "rows": [{"part": "sheep", "kind": data.name}]}
+
+
 def interrupted(scale: Scale, report: Report, keep: Keep) -> Document:
     keep(measured(scale, report, keep))
     raise InputError("the second sheep ran away")
@@ -40,7 +45,7 @@ def interrupted(scale: Scale, report: Report, keep: Keep) -> Document:
 
 @pytest.fixture(autouse=True)
 def sheep(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(EXPERIMENTS, "sheep", Experiment("sheep", "how fast sheep are", measured, drawn))
+    monkeypatch.setitem(EXPERIMENTS, "sheep", Experiment("sheep", "how fast sheep are", measured, drawn, shorn))
     monkeypatch.setitem(EXPERIMENTS, "wolf", Experiment("wolf", "where the sheep went", failing))
 
 
@@ -94,6 +99,12 @@ def test_figures_are_drawn_where_they_are_wanted(thalweg: Invoke, tmp_path: Path
     assert (tmp_path / "new" / "sheep.png").read_text() == "sheep"
 
 
+def test_data_of_the_user(thalweg: Invoke, tmp_path: Path) -> None:
+    result = thalweg("bench", "sheep", "--data", tmp_path / "wool.parquet", "--json", tmp_path / "sheep.json")
+    assert result.exit_code == 0, result.output
+    assert json.loads((tmp_path / "sheep.json").read_text())["rows"] == [{"part": "sheep", "kind": "wool.parquet"}]
+
+
 def test_a_place_where_figures_cannot_be(thalweg: Invoke, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     result = thalweg("bench", "sheep", "--plots", tmp_path / "file")
@@ -107,7 +118,11 @@ def test_a_place_where_figures_cannot_be(thalweg: Invoke, tmp_path: Path) -> Non
         (["shep"], "there is no experiment 'shep'. Did you mean sheep?"),
         (["xxxxxxx"], "there is no experiment 'xxxxxxx'. They are: engine"),
         (["sheep", "--scale", "huge"], "'huge' is not one of"),
-        (["wolf", "--plots", "here"], "experiment 'wolf' draws no figures. Those that do: jisc, jit, slices, sheep."),
+        (
+            ["wolf", "--plots", "here"],
+            "experiment 'wolf' draws no figures. Those that do: jisc, jit, slices, jaqpot, sheep.",
+        ),
+        (["wolf", "--data", "here"], "experiment 'wolf' takes no data. Those that do: jaqpot, sheep."),
     ],
 )
 def test_wrong_usage_exits_with_2(thalweg: Invoke, arguments: list[str], message: str) -> None:

@@ -21,11 +21,12 @@ from thalweg.driver.bucket_driver import BucketDriver
 from thalweg.engine.feedback.gates import NO_GATES
 from thalweg.engine.rows.batch import Batch
 from thalweg.errors import PlanError, ThalwegError
-from thalweg.options import Adaptivity, Migration, Options, Production
+from thalweg.options import Options
 from thalweg.plan.difference import format_any
 from thalweg.plan.statistics import Statistics
 from thalweg.policies import Policies
 from thalweg.replayer import open_replay
+from thalweg.settings import Adaptivity, Migration, Production
 
 SCHEMA = pa.schema([("ts", pa.int64()), *((name, pa.int64()) for name in "xyzn")])
 (QUERY,) = bind(STAR, dict.fromkeys(("hub", "a", "b", "c"), Source(SCHEMA, "ts")))

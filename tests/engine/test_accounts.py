@@ -29,7 +29,6 @@ from thalweg.engine.kernels import accounts as kernel
 from thalweg.engine.machine.accounts import Accounts, Spent
 from thalweg.engine.rows.layout import layouts
 from thalweg.errors import PlanError
-from thalweg.options import Budget, Feedback, Production
 from thalweg.plan.allocation import Division, Way
 from thalweg.plan.allocation.harvest import SEGMENTS
 from thalweg.plan.compiler import compile_programs
@@ -39,6 +38,7 @@ from thalweg.plan.passes import apply_passes
 from thalweg.plan.program import Pay, Probe
 from thalweg.plan.tree import Plan, TreePlan, parse_plan
 from thalweg.policies import Policies
+from thalweg.settings import Budget, Feedback, Production
 
 Answer = Counter[tuple[int, ...]]
 Feeds = tuple[tuple[float, ...], ...]

@@ -28,9 +28,9 @@ from tests.engine.test_join import (
 from thalweg.cql.query import AttributeClass, Output, Query, RangeWindow, RowsWindow, StreamRef
 from thalweg.engine.join.engine import JoinEngine
 from thalweg.engine.migration.joiner import open_joiner
-from thalweg.options import Feedback, Production
 from thalweg.plan.tree import Plan, TreePlan, parse_plan
 from thalweg.policies import Policies
+from thalweg.settings import Feedback, Production
 
 MINUTE = 60_000_000
 

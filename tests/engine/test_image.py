@@ -37,9 +37,9 @@ from thalweg.engine.rows.interner import Interner
 from thalweg.engine.rows.payload import Payload, TablePayload
 from thalweg.engine.storage.memory import MappedArena, Memory
 from thalweg.errors import ThalwegError
-from thalweg.options import Budget, Feedback, Production
 from thalweg.plan.tree import Plan, TreePlan, parse_plan
 from thalweg.policies import Policies
+from thalweg.settings import Budget, Feedback, Production
 
 SCHEMA = pa.schema(
     {

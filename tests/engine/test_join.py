@@ -34,9 +34,9 @@ from thalweg.engine.rows.encoding import mix
 from thalweg.engine.rows.layout import layouts
 from thalweg.engine.states.completion import Completion
 from thalweg.engine.storage.memory import Memory
-from thalweg.options import Feedback, Migration, Production
 from thalweg.plan.tree import Join, Leaf, LinearPlan, Plan, Tree, TreePlan, state_nodes
 from thalweg.policies import Policies
+from thalweg.settings import Feedback, Migration, Production
 
 OPERATORS = {
     "<": lambda a, b: a < b,

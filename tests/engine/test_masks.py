@@ -12,9 +12,9 @@ import pytest
 from tests.engine.rstu import rstu
 from thalweg.engine.join.engine import JoinEngine
 from thalweg.engine.rows.encoding import mix
-from thalweg.options import Production
 from thalweg.plan.slices import Slicing
 from thalweg.plan.tree import TreePlan, parse_plan
+from thalweg.settings import Production
 
 WINDOW, SELECTIONS = 40, 3
 Masked = tuple[int, int, int, int]

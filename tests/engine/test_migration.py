@@ -14,8 +14,8 @@ from tests.engine.rstu import Event, Feeder, pipeline, rstu, some_events, words
 from thalweg.cql.query import AttributeClass
 from thalweg.engine.join.engine import Completion, JoinEngine
 from thalweg.engine.migration.joiner import open_joiner
-from thalweg.options import Migration
 from thalweg.policies import Policies
+from thalweg.settings import Migration
 
 PLANS = ["((R S) T) U", "((S T) R) U", "((U T) S) R", "(R U) (S T)", "((T U) R) S"]
 CORRECT: tuple[Migration, ...] = ("jisc", "moving_state", "parallel_track", "parallel_track_printed")

@@ -14,8 +14,8 @@ from thalweg.cql.query import RangeWindow, Reader, RowsWindow, View
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.outputs.readers import Routing
 from thalweg.engine.time_bounds import FOREVER, NEVER
-from thalweg.options import Sharing
 from thalweg.plan.slices import Shared, share
+from thalweg.settings import Sharing
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("k", pa.int64()), ("v", pa.int64())])
 CATALOG = {"A": Source(SCHEMA, "ts"), "B": Source(SCHEMA, "ts"), "C": Source(SCHEMA, None)}

@@ -14,8 +14,8 @@ from thalweg.engine.join.engine import JoinEngine
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.rows.encoding import mix
 from thalweg.engine.time_bounds import NEVER
-from thalweg.options import Production
 from thalweg.plan.slices import Slicing
+from thalweg.settings import Production
 
 ENDS = (10, 25, 40)
 """Of the slices of every stream, each also the reach of a selection."""

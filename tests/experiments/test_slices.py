@@ -32,7 +32,7 @@ SMALL = Sizes(
     Strategies((Setting("uniform", 0.5, 0.4), Setting("mostly-small", 0.2, 0.1)), (5, 20), 36, 1),
     Chains((12,), (10,), 32, 1),
     Many((2, 3), (1, 4, 30), (1, 3), 200, 2, 2, 2, 200, 2),
-    OnSpark((1, 3), 500.0, 500, 2, 1_000, 4, 2, 1),
+    OnSpark((2,), (1, 3), 500.0, 500, 2, 1_000, 6, 2, 1),
 )
 
 
@@ -69,6 +69,7 @@ def test_rows_of_a_part_have_the_same_columns(document: Document) -> None:
         coming.PART,
         coming.UNNOTICED,
         on_spark.PART,
+        on_spark.ENTERING,
     ]
 
 
@@ -137,6 +138,20 @@ def test_who_stays_gets_the_same_bytes(document: Document) -> None:
     assert [each["queries"] for each in of(document, coming.PART)] == [1, 4, 30]
 
 
+def test_on_spark_one_more_query_has_results_within_two_triggers(document: Document) -> None:
+    assert [(row["streams"], row["queries"]) for row in of(document, on_spark.PART)] == [(2, 1), (2, 3)]
+    rows = of(document, on_spark.ENTERING)
+    assert [(row["streams"], row["queries"]) for row in rows] == [(2, 1), (2, 3)]
+    for row in rows:
+        assert 1 <= row["most_triggers"] <= 2
+
+
+def test_plans_of_their_own_do_the_work_many_times(document: Document) -> None:
+    one = next(row for row in of(document, many.MANY) if row["streams"] == 2)
+    _, three = (row for row in of(document, many.PLANS) if row["streams"] == 2)
+    assert 1.5 < three["work_times_one_query"] == pytest.approx(three["counted_work"] / one["counted_work"], rel=1e-3)
+
+
 def test_claims_follow_from_the_rows(document: Document) -> None:
     measured = {claim["claim"]: claim["measured"] for claim in document["claims"]}
     rows = of(document, formulas.FIGURE_11)
@@ -190,6 +205,7 @@ def test_plots_are_drawn(document: Document, tmp_path: Path) -> None:
         "figure_18_hash.png",
         "figure_19.png",
         "many_queries.png",
+        "many_queries_on_spark.png",
     ]
     for file in files:
         assert file.read_bytes().startswith(b"\x89PNG")

@@ -6,13 +6,13 @@ import pytest
 
 from tests.plan.queries import SECOND, equality, query, sql, stream, theta
 from thalweg.cql.query import AggregateCall, Aggregation, Output, Projection, Query, RangeWindow, RowsWindow
-from thalweg.options import Feedback
 from thalweg.plan.difference import DifferencePlan
 from thalweg.plan.explain import explain_json, explain_text
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.search import choose_plan, resolve_plan
 from thalweg.plan.statistics import Statistics
 from thalweg.plan.tree import Plan
+from thalweg.settings import Feedback
 
 
 def four_way() -> Query:

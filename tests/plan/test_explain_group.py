@@ -9,13 +9,13 @@ import pyarrow as pa
 from tests.plan.test_explain import lines_of
 from thalweg.cql import Source, bind
 from thalweg.cql.group import Group, grouped
-from thalweg.options import Sharing
 from thalweg.plan.explain import Facts
 from thalweg.plan.explain_group import explain_group, why_apart
 from thalweg.plan.explain_group_text import lay_out_group, names_text
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.search import choose_plan
 from thalweg.plan.statistics import Statistics
+from thalweg.settings import Sharing
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us")), ("k", pa.int64()), ("x", pa.int64())])
 CATALOG = {name: Source(SCHEMA, "ts") for name in "ABC"} | {

@@ -10,9 +10,9 @@ import pytest
 
 from thalweg.cql import Source, bind
 from thalweg.cql.group import Group, grouped
-from thalweg.options import Sharing
 from thalweg.plan.cost import DEFAULT_COSTS, Costs
 from thalweg.plan.slices import FOUND, Span, cheapest_chain, longest, share, signatures
+from thalweg.settings import Sharing
 
 SECOND = 1_000_000
 SCHEMA = pa.schema([("ts", pa.timestamp("us")), ("k", pa.int64()), ("v", pa.int64())])

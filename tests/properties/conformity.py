@@ -16,7 +16,7 @@ from tests.expressions import ResultTime
 from tests.lifetimes import contradictory
 from tests.oracle import OutputRow, cols, expected, normalised_table
 from thalweg.errors import BindError
-from thalweg.options import Feedback, Production
+from thalweg.settings import Feedback, Production
 
 EAGER = thalweg.Adaptivity(
     period=3, overhead=1e9, memory=0.2, deviation=0, gain=0, horizon=10**15, persistence=1, cool_down=0

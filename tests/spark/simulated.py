@@ -34,6 +34,7 @@ from thalweg.spark.commands import Sent
 from thalweg.spark.description import description
 from thalweg.spark.division import divide_shared
 from thalweg.spark.packing import MOMENT, PARTITION, PASSES, Packer, T, hash_column, time_column, unblob, unbundle
+from thalweg.spark.prices import Prices
 from thalweg.spark.relations import relation_blob
 from thalweg.spark.resident import Resident, attend
 from thalweg.spark.run import Run, joined
@@ -112,6 +113,7 @@ class SimulatedBucket:
             assert other_log.held == log.held
             assert other.record == outcome.record
             assert rows_of(other) == rows_of(outcome)
+            assert other.metrics.get("spending") == outcome.metrics.get("spending")
         self._log, self._record = log, outcome.record
         self.metrics.append(outcome.metrics)
         json.dumps(outcome.metrics)
@@ -183,8 +185,12 @@ class SimulatedQuery:
         self,
         rows: Sequence[tuple[pa.Table, Sequence[int | None]] | None],
         commands: Sequence[Mapping[str, object] | str] = (),
+        prices: Prices | None = None,
     ) -> list[pa.Table]:
-        """Run a micro-batch: the rows of each stream with their event times, and commands, or texts for such."""
+        """Run a micro-batch: the rows of each stream with their event times, and commands, or texts for such.
+
+        ``prices``: what triggers take, if the driver has anything new to say.
+        """
         self._moment += 1
         commands = [*commands, *self._leaving.values()]
         self._leaving = {}
@@ -200,6 +206,7 @@ class SimulatedQuery:
                     mine.bad[stream] = mine.bad.get(stream, 0) + row["bad"]
                     mine.news.append((stream, None if row["newest"] == NEVER else row["newest"], row["moment"]))
         for mine in arriving:
+            mine.prices = prices
             mine.commands = [
                 Sent(position, f"{position}.json", command if isinstance(command, str) else json.dumps(command))
                 for position, command in enumerate(commands)
@@ -207,7 +214,7 @@ class SimulatedQuery:
         delivered = [
             each
             for bucket, mine in zip(self.buckets, arriving, strict=True)
-            if mine.news or mine.commands
+            if mine.news or mine.commands or mine.prices is not None
             for each in bucket.run(mine)
         ]
         return self._publish(self._moment, delivered)

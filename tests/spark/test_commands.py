@@ -19,9 +19,9 @@ from tests.properties.settings import randomized
 from tests.spark.simulated import SimulatedQuery, simulated_spec
 from thalweg.cql import Source, bind
 from thalweg.errors import OptionError
-from thalweg.options import Migration
 from thalweg.plan.partitioning import choose_partitioning
 from thalweg.policies import Policies
+from thalweg.settings import Migration
 from thalweg.spark.commands import Command, Sent, for_query, new_command, parse_command
 
 MIGRATIONS: tuple[Migration, ...] = ("jisc", "moving_state", "parallel_track", "cacq", "stairs", "stairs_jisc")
@@ -110,7 +110,7 @@ class TestTexts:
             ("", "the file is empty"),
             ("end", "a command is a JSON object, not 'end' (Expecting value"),
             ('["end"]', "a command is a JSON object, not a list"),
-            ("{}", "the object names none. The commands are: plan, adapt, enter, leave, end, cancel."),
+            ("{}", "the object names none. The commands are: plan, adapt, budget, enter, leave, end, cancel."),
             ('{"command": "stop"}', "there is no command 'stop'"),
             ('{"command": ["end"]}', "there is no command that is a list"),
             ('{"command": "end", "now": 1}', "command 'end' has no argument 'now'"),

@@ -10,10 +10,11 @@ from sqlglot import exp
 
 from thalweg.cql import Source, bind
 from thalweg.plan.partitioning import choose_partitioning
+from thalweg.spark.below import can_be_computed
 from thalweg.spark.carriage import Kept, carriage
 from thalweg.spark.compatibility import carried_on, compare, obstacles
 from thalweg.spark.description import FORMAT, Description, description
-from thalweg.spark.division import can_be_computed, divide
+from thalweg.spark.division import divide
 from thalweg.spark.log_change import _passing
 from thalweg.spark.packing import blob
 

@@ -12,9 +12,9 @@ import pytest
 from tests.deciding import decide_often
 from tests.spark.simulated import SimulatedQuery, simulated_spec
 from thalweg.cql import Source, bind
-from thalweg.options import Production
 from thalweg.plan.partitioning import choose_partitioning
 from thalweg.policies import Policies
+from thalweg.settings import Production
 
 CQL = "SELECT a.x, a.y FROM a, b, c WHERE a.x = b.x AND a.y = c.y WINDOW RANGE 5 MINUTES"
 SCHEMA = pa.schema({"ts": pa.int64(), "x": pa.int64(), "y": pa.int64()})

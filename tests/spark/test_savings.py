@@ -10,9 +10,9 @@ import pytest
 from tests.spark.simulated import DictLog, simulated_spec
 from thalweg.cql import Source, bind
 from thalweg.engine.feedback.savings import Savings
-from thalweg.options import Production
 from thalweg.plan.partitioning import choose_partitioning
 from thalweg.policies import Policies
+from thalweg.settings import Production
 from thalweg.spark.bucket_spec import Arriving, Spec
 from thalweg.spark.packing import blob
 from thalweg.spark.resident import attend

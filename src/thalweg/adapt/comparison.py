@@ -9,12 +9,12 @@ from thalweg.adapt.decision import Action
 from thalweg.adapt.drift import drift
 from thalweg.adapt.experience import SHARED, Experience
 from thalweg.adapt.prices import transition_price
-from thalweg.options import Adaptivity, States
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.plan_cost import plan_cost
 from thalweg.plan.search import choose_plan
 from thalweg.plan.statistics import Statistics
 from thalweg.plan.tree import Plan
+from thalweg.settings import Adaptivity, States
 
 
 @dataclass(frozen=True, slots=True)

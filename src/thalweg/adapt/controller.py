@@ -38,7 +38,6 @@ from thalweg.adapt.work_meter import WorkMeter
 from thalweg.cql.query import Query
 from thalweg.engine.bucket import Bucket
 from thalweg.engine.observations import Counts
-from thalweg.options import Adaptivity, States
 from thalweg.plan.estimator import clearly_less
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.plan_json import plan_from_json, plan_to_json, statistics_from_json, statistics_to_json
@@ -46,6 +45,7 @@ from thalweg.plan.program import Rank
 from thalweg.plan.search import rank
 from thalweg.plan.statistics import Statistics
 from thalweg.plan.tree import Plan
+from thalweg.settings import Adaptivity, States
 
 
 class Controller:

@@ -11,8 +11,8 @@ from typing import Any
 
 from thalweg.adapt.ledger import Ledger
 from thalweg.adapt.prices import watching_price
-from thalweg.options import States
 from thalweg.plan.join_graph import JoinGraph
+from thalweg.settings import States
 
 
 class SearchFund:

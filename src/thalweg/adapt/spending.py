@@ -22,10 +22,10 @@ from thalweg.engine.bucket import Bucket
 from thalweg.engine.kernels.compiled import Float64s, Int64s
 from thalweg.engine.machine.accounts import Accounts, Spent
 from thalweg.engine.time_bounds import NEVER
-from thalweg.options import AllocationPolicy, Budget
 from thalweg.plan.allocation import AllocationModel, Division, HalfWayJoin, divide, model_of_programs
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.statistics import Statistics
+from thalweg.settings import AllocationPolicy, Budget
 
 PERIOD = 1 << 12
 """Tuples between two looks: enough to count by, few enough to follow a change within seconds on a slow stream. A look

@@ -9,7 +9,7 @@ from typing import Any
 from thalweg.adapt.monitor import NO_WORK
 from thalweg.adapt.prices import Prices
 from thalweg.engine.observations import Counts
-from thalweg.options import Adaptivity
+from thalweg.settings import Adaptivity
 
 _ALARM = 0.2
 """The share of a join's excess cost that is entered in the ledger."""

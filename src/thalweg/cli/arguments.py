@@ -148,6 +148,17 @@ BudgetOption = Annotated[
 ]
 
 
+TargetOption = Annotated[
+    str | None,
+    typer.Option(
+        "--target-trigger",
+        metavar="SPAN",
+        help='How long a trigger may take, as in "5 seconds": what it has no time for is left out, and counted. '
+        "Default: as long as it takes.",
+    ),
+]
+
+
 class AllocationChoice(StrEnum):
     """Values of ``--allocation``."""
 

@@ -33,6 +33,12 @@ def bench(
         Path | None,
         typer.Option(metavar="DIR", help="Also draw figures into this directory, if the experiment has any."),
     ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Measure with this file's data, if the experiment can; else it makes its own."
+        ),
+    ] = None,
     debug: DebugOption = False,
 ) -> None:
     """Run an experiment; show what it measured and which bars it reached.
@@ -44,6 +50,7 @@ def bench(
       thalweg bench
       thalweg bench engine --scale quick --json engine.json
       thalweg bench jisc --json jisc.json --plots figures/
+      thalweg bench jaqpot --data intel_lab.parquet
     """  # noqa: D301 - \b keeps the line breaks of a paragraph
     from thalweg.experiments import EXPERIMENTS
 
@@ -58,6 +65,9 @@ def bench(
     if plots is not None and experiment.plot is None:
         drawn = ", ".join(known for known, each in EXPERIMENTS.items() if each.plot is not None)
         raise typer.BadParameter(f"experiment '{name}' draws no figures. Those that do: {drawn}.", param_hint="--plots")
+    if data is not None and experiment.run_on is None:
+        taking = ", ".join(known for known, each in EXPERIMENTS.items() if each.run_on is not None)
+        raise typer.BadParameter(f"experiment '{name}' takes no data. Those that do: {taking}.", param_hint="--data")
     with failures(debug=debug):
         from thalweg.experiments.report import render
         from thalweg.files import atomically, check_place
@@ -73,7 +83,10 @@ def bench(
                     partial.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
 
         with activity(lines=True) as report:
-            document = experiment.run(scale.value, report, keep)
+            if data is not None and experiment.run_on is not None:
+                document = experiment.run_on(scale.value, report, keep, data)
+            else:
+                document = experiment.run(scale.value, report, keep)
         keep(document)
         show(output(), render(document))
         if plots is not None and experiment.plot is not None:

@@ -18,8 +18,13 @@ class Command(StrEnum):
 
     PLAN = "plan"
     ADAPT = "adapt"
+    BUDGET = "budget"
     END = "end"
     CANCEL = "cancel"
+
+
+_EXAMPLES = {Command.PLAN: 'plan "(A B) C"', Command.BUDGET: 'budget "60%"'}
+"""Commands with a value."""
 
 
 def control(
@@ -30,8 +35,16 @@ def control(
             help="Of the run: its --directory, or CHECKPOINT/thalweg. Of an app: its directory, a path or an address.",
         ),
     ],
-    command: Annotated[Command, typer.Argument(metavar="COMMAND", help="plan, with a plan; adapt; end; or cancel.")],
-    plan: Annotated[str | None, typer.Argument(metavar="[PLAN]", help='For plan: a plan such as "(B C) A".')] = None,
+    command: Annotated[
+        Command, typer.Argument(metavar="COMMAND", help="plan, with a plan; budget, with one; adapt; end; or cancel.")
+    ],
+    value: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[VALUE]",
+            help='For plan: a plan such as "(B C) A". For budget: probes per second of event time, "60%", auto, none.',
+        ),
+    ] = None,
     states: Annotated[
         StatesChoice | None, typer.Option(help="For plan: which intermediate states to keep. Default: as the run does.")
     ] = None,
@@ -48,19 +61,21 @@ def control(
     again. end says that the input is complete: windows that only time would end
     are ended, and whatever comes later is late. That is final: the query does
     not start again from its checkpoint. cancel takes back what was sent
-    before it, if the query has not obeyed that yet.
+    before it, if the query has not obeyed that yet. budget is for a query that
+    was begun with a --budget or a --target-trigger; none refuses nothing.
 
     \b
     Example:
       thalweg run abc.cql --source A=a/ --source B=b/ --source C=c/ --sink out/ &
       thalweg control out/_checkpoint/thalweg plan "(B C) A"
       thalweg control out/_checkpoint/thalweg adapt
+      thalweg control out/_checkpoint/thalweg budget "60%"
       thalweg control out/_checkpoint/thalweg end
       thalweg control out/_checkpoint/thalweg cancel
     """  # noqa: D301 - \b keeps the line breaks of a paragraph
-    if (command is Command.PLAN) != (plan is not None):
-        wanted = 'a plan, as in: plan "(A B) C"' if plan is None else f"no plan after '{command}'"
-        raise typer.BadParameter(f"there must be {wanted}.", param_hint="PLAN")
+    if (command in _EXAMPLES) != (value is not None):
+        wanted = f"no value after '{command}'" if value is not None else f"a {command}, as in: {_EXAMPLES[command]}"
+        raise typer.BadParameter(f"there must be {wanted}.", param_hint="VALUE")
     if states is not None and command is not Command.PLAN:
         raise typer.BadParameter(f"has no meaning for '{command}'.", param_hint="--states")
     with failures(debug=debug):
@@ -72,7 +87,8 @@ def control(
         files = files_of(directory)
         receivers = known_receivers(files)
         wanted_states = states.value if states is not None else None
-        message = checked(new_command(command.value, plan=plan, states=wanted_states, query=query), receivers)
+        given = {} if value is None else {command.value: value}
+        message = checked(new_command(command.value, **given, states=wanted_states, query=query), receivers)
         file = files.send(message)
         names = list(dict.fromkeys(each.query for each in receivers))
         receiver = message.get("query") or (", ".join(names) if names else "the query")

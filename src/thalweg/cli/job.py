@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from thalweg.cli.connectors import Sink, open_relation, open_source
 from thalweg.cli.console import diagnostics, grid, output, show
 from thalweg.cli.live import write_live
+from thalweg.cli.overload import spent_text
 from thalweg.cli.progress import Follower, Totals, intake_table, time_text
 from thalweg.cli.render import counted, duration, savings_table, size
 from thalweg.cli.secrets import redacted
@@ -105,7 +106,16 @@ class Job:
                 for warning in warnings_of(totals, told):
                     view.say(warning)
                 kept_out = last.so_far, last.latest_refused
-                write_live(self.directory, self.query.name, number, last.histories, totals.savings, *kept_out)
+                write_live(
+                    self.directory,
+                    self.query.name,
+                    number,
+                    last.histories,
+                    totals.savings,
+                    *kept_out,
+                    spending=last.spending,
+                    freshness=last.freshness,
+                )
 
         return show_and_tell
 
@@ -169,6 +179,8 @@ def print_totals(name: str, totals: Totals, aliases: tuple[str, ...], sink: str,
     if any(each.late or each.bad for each in so_far.values()):
         console.print()
         show(console, intake_table(so_far))
+    if totals.spent.wanted:
+        console.print(f"\n{spent_text(totals.spent)}", soft_wrap=True)
     for text in totals.refused:
         console.print(f"\ncommand refused: {text}", soft_wrap=True)
     if totals.last is None:

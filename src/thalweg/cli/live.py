@@ -15,6 +15,7 @@ from typing import Any
 from rich.console import Console
 
 from thalweg.cli.console import grid, show
+from thalweg.cli.overload import overload_rows, prices_table
 from thalweg.cli.progress import Intake, intake_table, time_text
 from thalweg.cli.render import counted, savings_table
 
@@ -29,17 +30,24 @@ def write_live(
     savings: Mapping[str, int] | None = None,
     streams: Mapping[str, Intake] | None = None,
     refused: Sequence[str] = (),
+    *,
+    spending: Mapping[str, Any] | None = None,
+    freshness: Mapping[str, Any] | None = None,
 ) -> None:
     """Say, after a batch, which plans the buckets have run under, and what feedback has saved since the start.
 
     Also how many rows of the ``streams`` were kept out since the checkpoint began, and which commands were ``refused``
-    of late. Times are written as ISO texts.
+    of late; and what the last batch spent of a budget, and how fresh its results were. Times are written as ISO texts.
     """
     known: dict[str, Any] = {"query": query, "batch": batch, "buckets": list(buckets)}
     if savings:
         known["savings"] = dict(savings)
     if streams:
         known["streams"] = {alias: asdict(intake) for alias, intake in streams.items()}
+    if spending:
+        known["spending"] = dict(spending)
+    if freshness:
+        known["freshness"] = dict(freshness)
     if refused:
         known["refused"] = list(refused)
     new = directory / f"{_FILE}.new"
@@ -107,6 +115,16 @@ def print_live(console: Console, known: Mapping[str, Any]) -> None:
     if any(intake.late or intake.bad for intake in streams.values()):
         console.print()
         show(console, intake_table(streams))
+    told = list(overload_rows(known.get("spending", {}), known.get("freshness", {})))
+    if told:
+        console.print()
+        table = grid("last batch", "")
+        for row in told:
+            table.add_row(*row)
+        show(console, table)
+    if "prices" in known.get("spending", {}):
+        console.print()
+        show(console, prices_table(known["spending"]["prices"]))
     for text in known.get("refused", ()):
         console.print()
         console.print(f"command refused: {text}", soft_wrap=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -38,7 +39,8 @@ class BatchReport:
     plans of every bucket (``App.plan_history``); ``savings`` is what feedback
     saved (:class:`thalweg.engine.feedback.memory.Savings`), if joins give some; ``ended``: the input has, by a command.
     ``queries`` are the results of each of the queries that share the run, ``failed`` those that failed in the batch,
-    with the reasons.
+    with the reasons. ``spending`` is what a budget was spent on, and ``freshness`` how old the tuples in results were,
+    as in ``App.metrics``, if there is one, or was asked for.
     """
 
     number: int
@@ -61,6 +63,8 @@ class BatchReport:
     refused: tuple[str, ...] = ()
     latest_refused: tuple[str, ...] = ()
     queries: Mapping[str, int] = field(default_factory=dict)
+    spending: Mapping[str, Any] = field(default_factory=dict)
+    freshness: Mapping[str, Any] = field(default_factory=dict)
     failed: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -92,8 +96,43 @@ def report_of(app: App, progress: StreamingQueryProgress) -> BatchReport | None:
         refused=tuple(metrics["refused"]),
         latest_refused=tuple(metrics["latest_refused"]),
         queries=dict(metrics["queries"]),
+        spending=metrics.get("spending", {}),
+        freshness=metrics.get("freshness", {}),
         failed=metrics["failed"],
     )
+
+
+@dataclass(slots=True)
+class Spent:
+    """What a budget was spent on in all batches of a run."""
+
+    wanted: int = 0
+    allowed: int = 0
+    found: int = 0
+    full: float = 0.0
+    variance: float = 0.0
+    is_known: bool = True
+
+    def add(self, spending: Mapping[str, Any]) -> None:
+        """That of one more batch; nothing, if there is no budget."""
+        if not spending:
+            return
+        self.wanted += spending["wanted"]
+        self.allowed += spending["allowed"]
+        self.found += spending["found"]
+        self.full += spending["full"]
+        self.variance += spending["variance"]
+        self.is_known = self.is_known and spending["share"] is not None
+
+    @property
+    def share(self) -> tuple[float, float] | None:
+        """The estimated share of the full answer that was found, with its standard error; None: nobody knows."""
+        if not self.is_known:
+            return None
+        if self.allowed == self.wanted or not self.full:
+            return 1.0, 0.0
+        share = self.found / self.full
+        return min(1.0, share), share * math.sqrt(self.variance) / self.full
 
 
 @dataclass(slots=True)
@@ -116,6 +155,7 @@ class Totals:
     refused: list[str] = field(default_factory=list)
     savings: Counter[str] = field(default_factory=Counter)
     queries: Counter[str] = field(default_factory=Counter)
+    spent: Spent = field(default_factory=Spent)
     failed: dict[str, str] = field(default_factory=dict)
     last: BatchReport | None = None
 
@@ -133,6 +173,7 @@ class Totals:
         self.refused += report.refused
         self.savings.update(report.savings)
         self.queries.update(report.queries)
+        self.spent.add(report.spending)
         self.failed |= report.failed
         if report.savings:
             self.savings["suspended"] = report.savings["suspended"]

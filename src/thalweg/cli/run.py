@@ -64,6 +64,12 @@ def run(given: RunArguments) -> None:
       thalweg run sectors.cql --source trades=trades/ --static sectors=sectors.csv
 
     \b
+    When input outruns the job, triggers keep their length, and it is said what
+    share of the results was left out for it:
+      thalweg run ab.cql --target-trigger "5 seconds" --sink out/ \\
+              --source "A=parquet:path=a/,maxFilesPerTrigger=50" --source B=b/
+
+    \b
     Any source of Spark, with its options and, where it needs them, columns:
       --source "A=kafka:kafka.bootstrap.servers=host:9092,subscribe=trades"
       --source "A=json:path=in/,maxFilesPerTrigger=9,schema=k BIGINT, ts TIMESTAMP"

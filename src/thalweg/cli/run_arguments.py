@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from thalweg.cli.arguments import DebugOption, PlanArguments, ScriptArgument, TimeUnitOption
+from thalweg.cli.arguments import (
+    BudgetArguments,
+    DebugOption,
+    PlanArguments,
+    ScriptArgument,
+    TargetOption,
+    TimeUnitOption,
+)
 from thalweg.cli.connectors import SOURCE_FORMS
 from thalweg.cli.job import Stream
 from thalweg.cli.values import kept_columns, latenesses, named, pace_of, static_relations, time_columns, time_units
@@ -67,6 +74,8 @@ class RunArguments:
         str | None, typer.Option(metavar="NAME", help="One query of a file with several. Default: all.")
     ] = None
     plans: PlanArguments
+    budgets: BudgetArguments
+    target_trigger: TargetOption = None
     buckets: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Parts to divide the join into. Default: one for each core.")
     ] = None
@@ -146,7 +155,12 @@ class RunArguments:
 
     def options(self) -> Options:
         """Those of the queries."""
-        return self.plans.options(buckets=self.buckets, idle_timeout=self.idle_timeout)
+        return self.plans.options(
+            **self.budgets.options(),
+            target_trigger=self.target_trigger,
+            buckets=self.buckets,
+            idle_timeout=self.idle_timeout,
+        )
 
     def pace(self) -> dict[str, Any]:
         """When batches run, in Spark's words."""

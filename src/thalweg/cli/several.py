@@ -84,7 +84,7 @@ class Several:
         from thalweg.cql.parser import parse
         from thalweg.engine.compilation import ready_kernels
 
-        ready_kernels(feedback=self.options.feedback is not None)
+        ready_kernels(feedback=self.options.feedback is not None, budget=self.options.has_budget)
         if wish.asked:
             return True
         with spark_failures(self.log):

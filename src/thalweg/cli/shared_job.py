@@ -15,6 +15,7 @@ import typer
 from thalweg.cli.console import diagnostics, grid, output, show
 from thalweg.cli.job import outlook
 from thalweg.cli.live import write_live
+from thalweg.cli.overload import spent_text
 from thalweg.cli.progress import Follower, Totals, intake_table, time_text
 from thalweg.cli.queries import print_queries
 from thalweg.cli.render import counted, duration, size
@@ -149,6 +150,8 @@ class SharedJob:
             if any(stream.late or stream.bad for stream in so_far.values()):
                 console.print(f"\n{name}:", soft_wrap=True)
                 show(console, intake_table(so_far))
+            if each.spent.wanted:
+                console.print(f"\n{name}: {spent_text(each.spent)}", soft_wrap=True)
             for text in each.refused:
                 console.print(f"\n{name}: command refused: {text}", soft_wrap=True)
         return any(row["status"] == "failed" for row in rows)
@@ -188,7 +191,16 @@ class _Watched:
             for warning in warnings_of(self.totals, self.told):
                 say(f"{self.name}: {warning}")
             kept_out = last.so_far, last.latest_refused
-            write_live(self.directory, self.name, last.number, last.histories, self.totals.savings, *kept_out)
+            write_live(
+                self.directory,
+                self.name,
+                last.number,
+                last.histories,
+                self.totals.savings,
+                *kept_out,
+                spending=last.spending,
+                freshness=last.freshness,
+            )
         return bool(reports)
 
 

@@ -40,7 +40,7 @@ class Single:
         from thalweg.engine.compilation import ready_kernels
 
         # Compiled here if need be; the workers find them on disk.
-        ready_kernels(feedback=self.options.feedback is not None)
+        ready_kernels(feedback=self.options.feedback is not None, budget=self.options.has_budget)
         if wish.asked:
             return True
         places, told = self.places, self.log if self.places.lasting else None

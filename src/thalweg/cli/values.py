@@ -11,8 +11,8 @@ from thalweg.cli.secrets import redacted
 
 if TYPE_CHECKING:
     from thalweg.event_times import TimeUnit
-    from thalweg.options import Adaptivity
     from thalweg.replayer.schedule import Entry
+    from thalweg.settings import Adaptivity
 
 
 def named(values: Iterable[str], option: str, example: str) -> dict[str, str]:
@@ -101,7 +101,7 @@ def _at_positions(values: Iterable[str], option: str, example: str, what: str) -
 
 def adaptivity(chosen: bool | None) -> bool | Adaptivity:
     """What ``--adaptive`` stands for: asked for, it holds for a plan that was written too."""
-    from thalweg.options import Adaptivity
+    from thalweg.settings import Adaptivity
 
     return Adaptivity() if chosen else chosen is None
 

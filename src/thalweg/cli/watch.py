@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from thalweg.cli.console import diagnostics, grid
+from thalweg.cli.overload import overload_rows, share_text
 from thalweg.cli.progress import BatchReport, Follower, Totals, time_text
 from thalweg.cli.render import counted, duration, size
 
@@ -175,6 +176,7 @@ def line(totals: Totals, last: BatchReport) -> str:
             f"batch {last.number}: {counted(last.rows_in, 'row')} in {duration(last.seconds)}",
             f"{counted(totals.results, 'result')} so far{kept_out}",
             f"watermark {time_text(last.watermark)}",
+            *([f"share {share_text(last.spending['share'], last.spending['error'])}"] if last.spending else []),
             f"state {size(last.bytes)}",
             f"plan {plans_text(last.plans)}",
         ]
@@ -212,6 +214,11 @@ def picture(name: str, totals: Totals) -> Table:
         withheld = (f"{savings['withheld']:,}" for savings in (last.savings, totals.savings))
         table.add_row("not produced", *withheld)
     table.add_row("watermark", time_text(last.watermark), "")
+    if totals.spent.wanted:
+        share = totals.spent.share
+        table.add_row("share of the answer so far", "", share_text(*(share or (None, None))))
+    for what, words in overload_rows(last.spending, last.freshness):
+        table.add_row(what, words, "")
     for plan in last.plans:
         table.add_row("plan", plan, "")
     if totals.refused:

@@ -37,7 +37,12 @@ def run_batch(
 
     with phases("probe"):
         _offer(driver, query, rows, watermark)
-        answers = list(_answers(driver, watermark, adapt if driver.decides else None))
+        if driver.batches is None:
+            answers = list(_answers(driver, watermark, adapt if driver.decides else None))
+        else:
+            driver.begin_batch()
+            answers = list(_answers(driver, watermark, driver.look_at_batch, driver.batches.period))
+            driver.end_batch()
     # Probes complete the keys that they find absent; what that took is estimated, not measured.
     if join is not None:
         phases.move((join.seconds - ran) * join.work.completing_share(work), "probe", "complete")
@@ -56,7 +61,10 @@ def _offer(driver: BucketDriver, query: Query, rows: Mapping[int, Batch], waterm
     driver.bucket.offer([rows.get(stream) for stream in range(len(query.streams))], watermark)
 
 
-def _answers(driver: BucketDriver, watermark: int, between: Callable[[], None] | None = None) -> Iterator[Emitted]:
+def _answers(
+    driver: BucketDriver, watermark: int, between: Callable[[], None] | None = None, every: int | None = None
+) -> Iterator[Emitted]:
+    """``every``: call ``between`` whenever so many tuples of this batch have been taken."""
     bucket, join = driver.bucket, driver.join
-    yield from bucket.advance() if join is None else join.advance(between=between)
+    yield from bucket.advance() if join is None else join.advance(None, between, every, afresh=every is not None)
     yield from bucket.close() if watermark == FOREVER else bucket.settle(watermark)

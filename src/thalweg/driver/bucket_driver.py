@@ -15,8 +15,10 @@ Invariant
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from thalweg.adapt.batch_spending import BatchSpender, BatchUse
 from thalweg.adapt.chains import ChainDecider
 from thalweg.adapt.controller import Controller
 from thalweg.adapt.decision import Decision, plan_label
@@ -26,23 +28,25 @@ from thalweg.adapt.monitor import LOOK_ROWS, Monitor
 from thalweg.adapt.production import ProductionDecider
 from thalweg.adapt.spending import Spender
 from thalweg.cql.group import Group
-from thalweg.driver.planning import check_budget, plan_for
+from thalweg.driver.planning import check_budget, check_by_batch, plan_for
 from thalweg.engine.bucket import AnyBucket, Bucket, open_bucket
+from thalweg.engine.chains import LineageShares
 from thalweg.engine.feedback.savings import Savings
-from thalweg.engine.join_bucket import JoinBucket, LineageShares
+from thalweg.engine.join_bucket import JoinBucket
 from thalweg.engine.machine.accounts import Spent
 from thalweg.engine.outputs.readers import Emitted
 from thalweg.engine.rows.payload import Rows
 from thalweg.engine.time_bounds import NEVER
 from thalweg.errors import OptionError, ThalwegError
-from thalweg.options import Budget, States
 from thalweg.plan.difference import AnyPlan, DifferencePlan
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.plan_json import any_plan_from_json, plan_to_json, statistics_from_json, statistics_to_json
 from thalweg.plan.program import Rank
 from thalweg.plan.search import choose_plan, rank
 from thalweg.plan.statistics import Statistics
+from thalweg.plan.tree import TreePlan
 from thalweg.policies import Policies
+from thalweg.settings import Budget, States
 
 
 class BucketDriver:
@@ -60,7 +64,9 @@ class BucketDriver:
         controller: who adapts it; None: nobody.
         production: who decides which gates its programs have; None: nobody.
         chains: who decides how windows are sliced.
-        spender: who divides the budget over its probes; None: there is none.
+        spender: who divides the budget over its probes; None: there is none, or it is divided by batch.
+        batches: who divides the budget batch by batch; None: nobody.
+        used: what the last batch spent of a budget that is divided by batch.
         history: the plans so far.
 
     """
@@ -77,7 +83,10 @@ class BucketDriver:
         self.production = self._decider()
         self.chains = ChainDecider(self._ledger)
         self._shares: LineageShares | None = None
-        self.spender = self._divider()
+        self.spender, self.batches = self._divider(), self._batch_divider()
+        self._time_for: float | None = None
+        self._seconds = 0.0
+        self.used: BatchUse | None = None
         self._spent = Spent.nothing(len(query.streams))
         self.history = History(query.aliases)
         self._bucket: AnyBucket | None = None
@@ -97,10 +106,18 @@ class BucketDriver:
     def _divider(self) -> Spender | None:
         """Who divides the budget, if there is one."""
         budget = self._policies.budget
-        if budget is None:
+        if budget is None or self._policies.by_batch:
             return None
         check_budget(self._group)
         return Spender(self._query, budget, self._policies.allocation)
+
+    def _batch_divider(self) -> BatchSpender | None:
+        """Who divides the budget, if it is divided batch by batch."""
+        budget = self._policies.budget
+        if budget is None or not self._policies.by_batch:
+            return None
+        check_by_batch(self._group)
+        return BatchSpender(self._query, budget, self._policies.allocation)
 
     def at(self, batch: int, reached: int | None) -> None:
         """From now on it is this batch, before which so much event time was reached."""
@@ -145,10 +162,14 @@ class BucketDriver:
         accounts = None if self.join is None else self.join.accounts
         return None if accounts is None else self._spent + accounts.spent
 
-    def set_budget(self, value: int | str | None) -> None:
+    def set_budget(self, value: int | str | Budget | None) -> None:
         """Run with another budget from the next tuple on, as of ``Options(budget=...)``; None: nothing is refused."""
-        budget, join = Budget.of(value), self.join
+        budget = value if isinstance(value, Budget) else Budget.of(value)
+        join = self.join
         accounts = None if join is None else join.accounts
+        if self.batches is not None:
+            self._change_by_batch(self.batches, budget)
+            return
         if self.spender is None or join is None or accounts is None:
             raise OptionError(
                 f"query '{self._query.name}' was begun without a budget, and cannot be given one. "
@@ -156,9 +177,44 @@ class BucketDriver:
             )
         self.spender.change(budget, join, accounts)
 
+    def _change_by_batch(self, batches: BatchSpender, budget: Budget) -> None:
+        if budget.is_auto and self._policies.target_us is None:
+            raise OptionError(
+                f"query '{self._query.name}' was begun without a target_trigger, so nothing says how much a budget "
+                "'auto' grants. Begin it with target_trigger='5 seconds', say."
+            )
+        batches.change(replace(budget, parts=batches.budget.parts))
+
+    # -- A budget by batch --------------------------------------------------------------
+
+    def allow(self, probes: float | None, seconds: float) -> None:
+        """The next batch has time for so many probes (None: that is not known), and brings so much event time."""
+        self._time_for, self._seconds = probes, seconds
+
+    def begin_batch(self) -> None:
+        """The rows of a batch have been offered."""
+        accounts = None if self.join is None else self.join.accounts
+        if self.batches is not None and self.join is not None and accounts is not None:
+            self.join.renew_accounts(self._batch + 1)
+            self.batches.begin_batch(self.join, accounts, self.join.coming, self._time_for)
+
+    def look_at_batch(self) -> None:
+        """A stretch of a batch has been taken."""
+        accounts = None if self.join is None else self.join.accounts
+        if self.batches is not None and self.join is not None and accounts is not None:
+            self.batches.look(self.join, accounts)
+
+    def end_batch(self) -> None:
+        """A batch has been taken."""
+        accounts = None if self.join is None else self.join.accounts
+        if self.batches is not None and accounts is not None:
+            self.used = self.batches.end_batch(accounts, self._seconds)
+
     def _begin_spending(self, statistics: Statistics, *, anew: bool) -> None:
         """Divide the budget over the probes of another plan; ``anew``: of another engine."""
         join = self.join
+        if self.batches is not None and join is not None and join.accounts is not None:
+            self.batches.rest(join.accounts)
         if self.spender is None or join is None or join.accounts is None:
             return
         if anew:
@@ -169,6 +225,8 @@ class BucketDriver:
     def begin(self, statistics: Statistics, text: str | None) -> None:
         """Open a new bucket under the plan that the user wrote, or the best one by what the first rows say."""
         self._measured = statistics
+        if self.batches is not None:
+            self.batches.begin(statistics)
         self.plan = self._lasting_plan = plan = plan_for(self._query, statistics, text, self._policies.states)
         self._bucket = self._open(rank(self._graph, statistics))
         self._begin_spending(statistics, anew=True)
@@ -183,8 +241,14 @@ class BucketDriver:
     def reopen(self, bucket: AnyBucket | None = None) -> None:
         """Open a bucket under the plan that was recalled; or take this one, whatever its past, instead of another."""
         if bucket is None:
-            bucket = self._open(rank(self._graph, Statistics.default(self._query)))
+            bucket = self._open(rank(self._graph, self._first_known))
         self._bucket = bucket
+        self._begin_spending(self._first_known, anew=True)
+
+    @property
+    def _first_known(self) -> Statistics:
+        """What may be known of the streams before anything was measured here."""
+        return Statistics.default(self._query) if self.batches is None else self.batches.statistics
 
     def _open(self, ranked: Rank) -> AnyBucket:
         return open_bucket(
@@ -212,12 +276,17 @@ class BucketDriver:
             raise ThalwegError(f"query '{self._query.name}' is no join, and has one reader")
         if self.spender is not None:
             check_budget(group)
+        if self.batches is not None:
+            check_by_batch(group)
         spent = self.spent
         join.serve(group, watermark, anew)
         if spent is not None:
             self._spent = spent
         self._group, self._query = group, group.whole
         self.chains.begin_with(join)
+        if self.batches is not None and self.plan is not None:
+            self.batches.serve(self._query)
+            join.transition(self.plan, rank(self._graph, self.batches.statistics))
         self._after_serving(join)
 
     def _after_serving(self, join: Bucket) -> None:
@@ -314,6 +383,13 @@ class BucketDriver:
         assumptions, since what was learned must not be committed. The order of its probes is not committed, and follows
         what is known.
         """
+        if self.batches is not None:
+            if states == "all":
+                raise OptionError(
+                    f"query '{self._query.name}' runs under a budget, where on Spark no states are kept. Send the plan "
+                    "without states."
+                )
+            states = "none"
         known = self._known()
         by = Statistics.default(self._query) if lasts else known
         plan = plan_for(self._query, by, text, states or self._policies.states)
@@ -342,7 +418,12 @@ class BucketDriver:
         return None
 
     def _known(self) -> Statistics:
-        """What was measured of the streams; where nothing was yet, what the windows show now."""
+        """What was measured of the streams; where nothing was yet, what the windows show now.
+
+        If attempts at a batch have to refuse the same probes: what was committed.
+        """
+        if self.batches is not None:
+            return self.batches.statistics
         if self._measured is None:
             self._measured = (
                 Statistics.default(self._query)
@@ -373,10 +454,18 @@ class BucketDriver:
             "plan": self._plan_json(self._lasting_plan),
             "held": self._is_held,
             "history": self.history.lasting_json(),
+            "spending": None if self.batches is None else self.batches.to_json(),
         }
 
-    def recall(self, plan: AnyPlan | None, known: Mapping[str, Any]) -> None:
-        """Know what a record says; its plan may have had to be fitted to a query that has changed."""
+    def recall(self, plan: AnyPlan | None, known: Mapping[str, Any], places: Sequence[int]) -> None:
+        """Know what a record says; its plan may have had to be fitted to a query that has changed.
+
+        ``places`` are the positions that the streams of the record have now.
+        """
+        if self.batches is not None:
+            self.batches.restore(known["spending"], places)
+            if isinstance(plan, TreePlan):
+                plan = TreePlan(plan.tree, frozenset())  # it may have run without a budget before
         self.plan = self._lasting_plan = plan
         self._is_held = known["held"]
         self.history.restore(known["history"])

@@ -8,16 +8,16 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.cql.group import Group
-from thalweg.cql.query import Query
+from thalweg.cql.query import Output, Query
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.rows.batch import Batch
 from thalweg.engine.windows.sampling import SAMPLE_ROWS, sample
 from thalweg.errors import OptionError
-from thalweg.options import States
 from thalweg.plan.difference import AnyPlan, as_written, parse_difference
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.search import choose_plan, resolve_plan
 from thalweg.plan.statistics import Statistics
+from thalweg.settings import States
 
 
 def plan_for(query: Query, statistics: Statistics, text: str | None, states: States) -> AnyPlan:
@@ -38,6 +38,17 @@ def check_budget(group: Group) -> None:
             raise OptionError(
                 f"option budget leaves results of joins out, and query '{query.name}' is {what}, which would be wrong "
                 "without them. Run it without a budget."
+            )
+
+
+def check_by_batch(group: Group) -> None:
+    """An error if queries cannot run under a budget on Spark."""
+    check_budget(group)
+    for query in group.queries:
+        if query.output is Output.DSTREAM:
+            raise OptionError(
+                f"option budget: query '{query.name}' is a DSTREAM. Which of its results were found is known to "
+                "engines alone, and these may be lost. Run it without a budget, or as an ISTREAM."
             )
 
 

@@ -24,6 +24,7 @@ The sub-rooms, in the order a tuple travels:
 What they have in common:
 
 - :mod:`~thalweg.engine.observations`: what others learn of a join: what it holds and has done.
+- :mod:`~thalweg.engine.chains`: which lineages windows hold, and what other slices would save.
 - :mod:`~thalweg.engine.time_bounds`: the two ends of time.
 - :mod:`~thalweg.engine.compilation`: compiles the kernels, or loads them from disk.
 

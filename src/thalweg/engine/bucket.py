@@ -10,14 +10,16 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from thalweg.cql.group import Group
+from thalweg.engine.chains import LineageShares
 from thalweg.engine.difference_bucket import DifferenceBucket
 from thalweg.engine.feedback.gates import Gated
 from thalweg.engine.feedback.savings import Savings
 from thalweg.engine.image.image import ImageTag
-from thalweg.engine.join_bucket import JoinBucket, LineageShares
+from thalweg.engine.join_bucket import JoinBucket
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.machine.accounts import Accounts
 from thalweg.engine.observations import Counts, Glimpse, StoreSize, Work
+from thalweg.engine.outputs.ages import Times
 from thalweg.engine.outputs.readers import Emitted
 from thalweg.engine.rows.batch import Batch
 from thalweg.engine.rows.payload import Rows
@@ -85,12 +87,21 @@ class Bucket(AnyBucket, Protocol):
         """
 
     def advance(
-        self, limit: int | None = None, between: Callable[[], None] | None = None, every: int | None = None
+        self,
+        limit: int | None = None,
+        between: Callable[[], None] | None = None,
+        every: int | None = None,
+        *,
+        afresh: bool = False,
     ) -> Iterator[Emitted]:
         """As of every bucket; ``between`` is called from time to time on the way, and may change the plan.
 
-        ``every``: whenever the number of tuples since the engine began is a multiple of this.
+        ``every``: whenever the number of tuples since the engine began (``afresh``: since now) is a multiple of this.
         """
+
+    @property
+    def coming(self) -> list[int]:
+        """How many tuples of each stream are about to be taken."""
 
     def transition(self, plan: AnyPlan, rank: Rank | None = None) -> None:
         """As of every bucket; ``rank`` is the order of probes where the plan leaves it open."""
@@ -118,6 +129,12 @@ class Bucket(AnyBucket, Protocol):
     @property
     def accounts(self) -> Accounts | None:
         """What its probes are paid from, if there is a budget. Other readers begin with new ones."""
+
+    def take_ages(self) -> Times:
+        """Event times of what results are made of, where somebody asks how fresh it is; see :mod:`outputs.ages`."""
+
+    def renew_accounts(self, seed: int) -> None:
+        """Let probes be paid from new accounts; ``seed``: where their random numbers begin."""
 
     @property
     def gated(self) -> Gated | None:

@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from thalweg.cql.group import Group
 from thalweg.cql.query import Query, RowsWindow
+from thalweg.engine.chains import LineageShares, chain_gain, lineage_shares
 from thalweg.engine.feedback.gates import Gated
 from thalweg.engine.feedback.savings import Savings
 from thalweg.engine.image.image import ImageTag
@@ -34,6 +35,7 @@ from thalweg.engine.kernels.tables import ROW, T
 from thalweg.engine.machine.accounts import Accounts
 from thalweg.engine.migration.joiner import Joiner, open_joiner
 from thalweg.engine.observations import Counts, Glimpse, StoreSize, Work
+from thalweg.engine.outputs.ages import Ages, Times, timed_columns
 from thalweg.engine.outputs.asked_again import AskedAgain
 from thalweg.engine.outputs.readers import UNCOMPUTABLE, Emitted, Part, ReaderEnd, Routing
 from thalweg.engine.outputs.results import Verdict, engine_columns, needs_times, payload_columns, true_keys
@@ -45,13 +47,10 @@ from thalweg.engine.time_bounds import FOREVER
 from thalweg.errors import PlanError, QueryError, ReaderError
 from thalweg.plan.difference import AnyPlan, DifferencePlan
 from thalweg.plan.program import Rank
-from thalweg.plan.slices import Shared, chain_cost, share
+from thalweg.plan.slices import Shared, share
 from thalweg.plan.tree import Plan
 from thalweg.policies import DEFAULT_POLICIES, Policies
 
-LineageShares = tuple[tuple[float, ...], ...]
-_SAMPLE = 1 << 9
-"""Tuples of each slice that are looked at for their lineage."""
 _STRETCH = 1 << 14
 """Rows of a batch after which the plan may change: enough to tell that another one is better, few enough to be soon."""
 
@@ -98,7 +97,7 @@ class JoinBucket:
         whole = group.whole
         self.shares = shares
         self._can_encode_anew = keeps_all or payloads is not None
-        columns = [ref.schema.names for ref in whole.streams] if keeps_all else payload_columns(whole)
+        columns = [ref.schema.names for ref in whole.streams] if keeps_all else _with_times(group)
         self._payloads: Sequence[Rows] = payloads or [
             Payload(ref.schema, mine) for ref, mine in zip(whole.streams, columns, strict=True)
         ]
@@ -150,6 +149,7 @@ class JoinBucket:
         known = {end.name: end for end in self._ends if end.name not in anew}
         self._ends = [known.get(query.name) or ReaderEnd(query, expressions, self._payloads) for query in group.queries]
         self._routing = Routing(group, self.shared)
+        self._ages = Ages(group, self._payloads)
         self._lasting = {place for place, reader in enumerate(group.readers) if reader.is_lasting}
         names_and_ends = [reader.name for reader in group.readers], self.shared.slicing.ends
         self.image = ImageTag(whole, self._policies, names_and_ends)
@@ -202,6 +202,10 @@ class JoinBucket:
                 self._relations[stream] = np.concatenate([self._relations[stream], new[:, [T, ROW]]])
 
     @property
+    def coming(self) -> list[int]:
+        return list(map(len, self._engine.unprocessed()[0]))
+
+    @property
     def can_load(self) -> bool:
         return not self._needs_order and not any(reader.is_lasting for reader in self.group.readers)
 
@@ -217,9 +221,14 @@ class JoinBucket:
         self._engine.load(words, watermark)
 
     def advance(
-        self, limit: int | None = None, between: Callable[[], None] | None = None, every: int | None = None
+        self,
+        limit: int | None = None,
+        between: Callable[[], None] | None = None,
+        every: int | None = None,
+        *,
+        afresh: bool = False,
     ) -> Iterator[Emitted]:
-        for part in self.find(limit, between, every):
+        for part in self.find(limit, between, every, afresh=afresh):
             results = part.results()
             for place in part.readers:
                 if self._ends[place].is_muted:
@@ -228,6 +237,7 @@ class JoinBucket:
                 mine = part.lasting(results, self._routing.ranged) if is_lasting else results
                 if place in self._again.readers:
                     mine = mine[self._again.passes(place, part.places())]
+                self._ages.note(place, mine)
                 yield from self._ends[place].add(mine)
 
     def only(self, wanted: Mapping[str, Int64s] | None) -> None:
@@ -240,14 +250,20 @@ class JoinBucket:
             end.first = None if wanted is None else wanted.get(end.name)
 
     def find(
-        self, limit: int | None = None, between: Callable[[], None] | None = None, every: int | None = None
+        self,
+        limit: int | None = None,
+        between: Callable[[], None] | None = None,
+        every: int | None = None,
+        *,
+        afresh: bool = False,
     ) -> Iterator[Part]:
         """Process up to so many of the offered tuples; yields whose the results are, each part before the next one.
 
         That is :meth:`advance` without what becomes of results at their readers.
         """
         stretch = _STRETCH if every is None else every
-        blocks = self._engine.advance(limit) if between is None else self._in_stretches(limit, between, stretch)
+        origin = self._engine.work.tuples if afresh else 0
+        blocks = self._engine.advance(limit) if between is None else self._in_stretches(limit, between, stretch, origin)
         if not self._in_order:
             copies = [block.copy() for block in blocks]
             blocks = iter([in_time_order(np.concatenate(copies))] if copies else [])
@@ -256,13 +272,15 @@ class JoinBucket:
             self._again.begin(kept[:, 2 : 2 + len(self._payloads)])
             yield from self._routing.route(kept)
 
-    def _in_stretches(self, limit: int | None, between: Callable[[], None], stretch: int) -> Iterator[Int64s]:
+    def _in_stretches(
+        self, limit: int | None, between: Callable[[], None], stretch: int, origin: int
+    ) -> Iterator[Int64s]:
         left = sys.maxsize if limit is None else limit
         while True:
-            before = self._engine.work.tuples
+            before = self._engine.work.tuples - origin
             most = min(left, stretch - before % stretch)  # wherever batches are cut
             yield from self._engine.advance(most)
-            if self._engine.work.tuples - before < most or most == left:
+            if self._engine.work.tuples - origin - before < most or most == left:
                 return
             left -= most
             between()
@@ -351,29 +369,11 @@ class JoinBucket:
 
     def lineage_shares(self) -> LineageShares:
         """For each stream, which share of its tuples has each lineage: from a sample of the windows."""
-        shares = []
-        for stream, reach in enumerate(self.shared.slicing.reach):
-            spans = self.shared.lineages(stream)
-            found = np.zeros(len(spans))
-            if isinstance(self._engine, JoinEngine):
-                masks, weights = self._engine.windows.lineage_masks(stream, _SAMPLE)
-                places = np.zeros(len(masks), np.int64)
-                for place, span in enumerate(spans[1:], 1):
-                    bits = sum(1 << bit for bit, each in enumerate(reach) if each == span)
-                    places[masks & bits != 0] = place
-                found += np.bincount(places, weights, len(spans))
-            shares.append(tuple((found / found.sum()).tolist() if found.sum() else [1 / len(spans)] * len(spans)))
-        return tuple(shares)
+        return lineage_shares(self.shared, self._engine.windows if isinstance(self._engine, JoinEngine) else None)
 
     def chain_gain(self, shares: LineageShares) -> float:
         """The share of what probes cost that the best chain for such lineages would save."""
-        best = share(self.group, "auto", shares, is_keyed=self._is_keyed).slicing
-        costs = []
-        for slicing in (self.shared.slicing, best):
-            spans = map(self.shared.lineages, range(len(shares)))
-            chains = zip(slicing.ends, spans, shares, strict=True)
-            costs.append(sum(chain_cost(*each, is_keyed=self._is_keyed) for each in chains))
-        return 1 - costs[1] / costs[0]
+        return chain_gain(self.group, self.shared, shares, is_keyed=self._is_keyed)
 
     def choose_chain(self, shares: LineageShares) -> None:
         """Split and merge slices (State-Slice 5.3), so that they suit such lineages."""
@@ -444,6 +444,13 @@ class JoinBucket:
         """How many rows each reader has got."""
         return {end.name: end.results for end in self._ends}
 
+    def take_ages(self) -> Times:
+        """Event times of what the results since this was last asked are made of, where somebody asks how fresh it is.
+
+        By reader and stream.
+        """
+        return self._ages.take()
+
     @property
     def routings(self) -> int:
         """How many ages and selections were compared to tell results to readers."""
@@ -469,9 +476,22 @@ class JoinBucket:
     def accounts(self) -> Accounts | None:
         return self._engine.accounts
 
+    def renew_accounts(self, seed: int) -> None:
+        if isinstance(self._engine, JoinEngine):
+            self._engine.renew_accounts(seed)
+
     @property
     def gated(self) -> Gated | None:
         return self._engine.gated
 
     def glimpse(self, most: int) -> Glimpse:
         return self._engine.glimpse(most)
+
+
+def _with_times(group: Group) -> list[list[str]]:
+    """For each stream the columns that are kept of its rows."""
+    kept = [list(columns) for columns in payload_columns(group.whole)]
+    for columns, time in zip(kept, timed_columns(group), strict=True):
+        if time is not None and time not in columns:
+            columns.append(time)
+    return kept

@@ -19,10 +19,10 @@ from thalweg.experiments.experiment import Document, Experiment, Keep, Report, S
 __all__ = ["EXPERIMENTS", "Document", "Experiment", "Keep", "Report", "Scale"]
 
 
-def _experiment(name: str, summary: str, *, parts: bool = False, plots: bool = False) -> Experiment:
+def _experiment(name: str, summary: str, *, parts: bool = False, plots: bool = False, data: bool = False) -> Experiment:
     """The experiment of a module with ``run(scale, report)`` and, if there are plots, ``plot(document, directory)``.
 
-    One in parts has ``run(scale, report, keep)``.
+    One in parts has ``run(scale, report, keep)``. One that takes data has ``run_on(scale, report, keep, path)`` too.
     """
 
     def run(scale: Scale, report: Report, keep: Keep) -> Document:
@@ -34,7 +34,11 @@ def _experiment(name: str, summary: str, *, parts: bool = False, plots: bool = F
         files: list[Path] = import_module(f"{__name__}.{name}").plot(document, directory)
         return files
 
-    return Experiment(name, summary, run, plot if plots else None)
+    def run_on(scale: Scale, report: Report, keep: Keep, path: Path) -> Document:
+        document: Document = import_module(f"{__name__}.{name}").run_on(scale, report, keep, path)
+        return document
+
+    return Experiment(name, summary, run, plot if plots else None, run_on if data else None)
 
 
 EXPERIMENTS: dict[str, Experiment] = {
@@ -58,6 +62,13 @@ EXPERIMENTS: dict[str, Experiment] = {
             "State-Slice's figures 11 and 17 to 19: many queries over one join, by every way to share it",
             parts=True,
             plots=True,
+        ),
+        _experiment(
+            "jaqpot",
+            "JAQPOT's figures 6 to 9: joins that may not make all the probes they want, by every way to choose",
+            parts=True,
+            plots=True,
+            data=True,
         ),
     )
 }

@@ -74,6 +74,17 @@ def check_fingerprints(expected: Fingerprint, found: Fingerprint, names: tuple[s
         )
 
 
+def check_distinct(ids: Ids) -> None:
+    """Raise if a row is there twice.
+
+    >>> check_distinct(np.array([[1, 2, 1], [3, 4, 4]]))
+    """
+    hashes = np.sort(_hash_rows(ids, _SEEDS[0]))
+    again = int((hashes[1:] == hashes[:-1]).sum())
+    if again:
+        raise ThalwegError(f"{again} of {ids.shape[1]} results were found twice")
+
+
 _SEEDS = (0x243F6A8885A308D3, 0x13198A2E03707344)
 _ODD = 0x9E3779B97F4A7C15
 _MIX = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)

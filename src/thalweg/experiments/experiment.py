@@ -46,13 +46,15 @@ Keep = Callable[[Document], None]
 class Experiment:
     """A named experiment; ``run`` measures at a scale, tells its progress, and may hand over what it has so far.
 
-    ``plot`` draws a document into a directory and returns the files, if the experiment has anything to draw.
+    ``plot`` draws a document into a directory and returns the files, if the experiment has anything to draw. ``run_on``
+    measures with the data of a file, if the experiment can do that; ``run`` makes its own.
     """
 
     name: str
     summary: str
     run: Callable[[Scale, Report, Keep], Document]
     plot: Callable[[Document, Path], list[Path]] | None = None
+    run_on: Callable[[Scale, Report, Keep, Path], Document] | None = None
 
 
 def at_least(claim: str, measured: float, bar: float) -> Claim:

@@ -107,7 +107,7 @@ class Files:
 
     def frames(self, spark: SparkSession, triggers: int) -> dict[str, DataFrame]:
         """The streams, as far as the first triggers go."""
-        files = "{" + ",".join(map(_file, range(triggers))) + "}"
+        files = "{" + ",".join(map(file_name, range(triggers))) + "}"
         columns = ", ".join(f"{field.name} {_SPARK_TYPES[field.type]}" for field in self.extra.schema)
         return {
             name: spark.readStream.schema(columns)
@@ -162,7 +162,7 @@ def write(
     for name, table in arrivals.items():
         (directory / name).mkdir(parents=True)
         for trigger, (start, end) in enumerate(zip((0, *ends), ends, strict=False)):
-            path = directory / name / _file(trigger)
+            path = directory / name / file_name(trigger)
             part = extra.with_columns(table.slice(start, end - start), rng)
             pq.write_table(part, path, use_dictionary=[name for name in part.column_names if name != "payload"])
             os.utime(path, (_LONG_AGO + trigger, _LONG_AGO + trigger))
@@ -170,7 +170,8 @@ def write(
     return MicroBatches(Files(directory, workload, ends, extra), ids)
 
 
-def _file(trigger: int) -> str:
+def file_name(trigger: int) -> str:
+    """The file that a stream has for a trigger."""
     return f"{trigger:04d}.parquet"
 
 

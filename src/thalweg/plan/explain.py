@@ -12,7 +12,6 @@ from thalweg.cql.durations import format_interval
 from thalweg.cql.query import Query, RangeWindow, StreamRef, Window
 from thalweg.cql.rendering import render
 from thalweg.cql.types import describe
-from thalweg.options import AllocationPolicy, Budget, Feedback
 from thalweg.plan.cost import DEFAULT_COSTS, Costs
 from thalweg.plan.difference import AnyPlan, DifferencePlan, format_any
 from thalweg.plan.estimator import Estimator, TreeEstimator, splits_of, streams_of
@@ -27,6 +26,7 @@ from thalweg.plan.plan_cost import PlanCost, StepCost, plan_cost
 from thalweg.plan.search import choose_plan
 from thalweg.plan.statistics import Statistics
 from thalweg.plan.tree import Leaf, Node, Plan, Tree, TreePlan, format_node, format_plan
+from thalweg.settings import AllocationPolicy, Budget, Feedback
 
 Facts = dict[str, Any]
 

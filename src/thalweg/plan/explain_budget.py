@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from thalweg.cql.query import Query
-from thalweg.options import AllocationPolicy, Budget
 from thalweg.plan.allocation import divide, model_of_plan
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.statistics import Statistics
 from thalweg.plan.tree import Plan, format_node
+from thalweg.settings import AllocationPolicy, Budget
 
 Facts = dict[str, Any]
 

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from thalweg.cql.group import Group, placed_in
 from thalweg.cql.query import JoinSpec, Query, Reader, RowsWindow
 from thalweg.cql.rendering import render
-from thalweg.options import Feedback, Sharing
 from thalweg.plan.difference import AnyPlan
 from thalweg.plan.explain import Facts, aggregation_facts, column_facts, explain_json, length_text, window_text
 from thalweg.plan.slices import MOST_SELECTIONS, Shared, Span, share
 from thalweg.plan.statistics import Statistics
+from thalweg.settings import Feedback, Sharing
 
 _OF_EACH_QUERY = ("output", "freshness_us", "columns", "aggregation")
 """Keys of a query's facts that a group has once per query."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from thalweg.cql.query import Query
-from thalweg.options import Feedback
 from thalweg.plan.compiler import compile_programs
 from thalweg.plan.demand import find_demands
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.names import class_names
 from thalweg.plan.program import Gate
 from thalweg.plan.tree import Plan, format_node
+from thalweg.settings import Feedback
 
 Facts = dict[str, Any]
 

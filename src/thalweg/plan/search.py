@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from thalweg.errors import PlanError
-from thalweg.options import States
 from thalweg.plan.cost import DEFAULT_COSTS, Costs
 from thalweg.plan.estimator import Estimator, clearly_less, splits_of, streams_of, tree_of
 from thalweg.plan.join_graph import JoinGraph
@@ -30,6 +29,7 @@ from thalweg.plan.state_search import best_kept_tree, best_states
 from thalweg.plan.statistics import Statistics
 from thalweg.plan.tree import Leaf, LinearPlan, Plan, Tree, TreePlan, parse_plan
 from thalweg.plan.tree_search import best_tree
+from thalweg.settings import States
 
 
 def choose_plan(

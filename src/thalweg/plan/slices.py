@@ -25,8 +25,8 @@ from sqlglot import exp
 
 from thalweg.cql.group import Group
 from thalweg.cql.query import Reader, RowsWindow, View
-from thalweg.options import Sharing
 from thalweg.plan.cost import DEFAULT_COSTS, Costs
+from thalweg.settings import Sharing
 
 Span = int | None
 """A length of time in microseconds; None: for ever."""

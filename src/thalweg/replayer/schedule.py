@@ -14,8 +14,9 @@ from thalweg.cql.group import Group
 from thalweg.cql.query import Query
 from thalweg.driver.planning import plan_for
 from thalweg.errors import OptionError, PlanError, QueryError
-from thalweg.options import Budget, Options
+from thalweg.options import Options
 from thalweg.plan.statistics import Statistics
+from thalweg.settings import Budget
 
 Transitions = Sequence[tuple[int, str]]
 """(position, plan text): the plan from the tuple at this position of the total order on."""

@@ -16,13 +16,14 @@ A query is put together:
 - :mod:`~thalweg.spark.columns`: the columns of a DataFrame, as a query may name them.
 - :mod:`~thalweg.spark.analysis`: the types of expressions, by Spark's own analyser.
 - :mod:`~thalweg.spark.division`: which part of a query Spark SQL computes, and which part the operator.
+- :mod:`~thalweg.spark.below`: the columns that Spark SQL computes for it of each stream.
 - :mod:`~thalweg.spark.carriage`: which columns travel to the buckets, and stay in their logs.
 - :mod:`~thalweg.spark.query_builder`: a query as one stateful operator.
 - :mod:`~thalweg.spark.sql`: bound expressions as Spark SQL.
 - :mod:`~thalweg.spark.answer`: its answer, a DataFrame that looks at a checkpoint before it starts.
 - :mod:`~thalweg.spark.checkpoint`: what a checkpoint says of the query that wrote it.
 - :mod:`~thalweg.spark.description`: what a query writes there about itself.
-- :mod:`~thalweg.spark.compatibility`: what may change between two runs from one checkpoint.
+- :mod:`~thalweg.spark.compatibility`: what may change between two starts from one checkpoint.
 
 Queries that share runs:
 
@@ -50,6 +51,15 @@ Commands are sent to buckets:
 - :mod:`~thalweg.spark.command_source`: commands as a stream, whose offsets hold them.
 - :mod:`~thalweg.spark.control`: that stream as one more input of a query.
 
+Triggers keep a target:
+
+- :mod:`~thalweg.spark.prices`: how many probes a batch has time for.
+- :mod:`~thalweg.spark.pricing`: prices from what triggers took.
+- :mod:`~thalweg.spark.trigger_listener`: listens to Spark for that.
+- :mod:`~thalweg.spark.price_file`: how the stream of commands learns of prices.
+- :mod:`~thalweg.spark.bounds`: whether sources limit what a trigger may bring.
+- :mod:`~thalweg.spark.temporary`: directories that go with the process.
+
 A bucket runs its batch:
 
 - :mod:`~thalweg.spark.operator`: the stateful operator, as Spark loads it.
@@ -73,5 +83,7 @@ Results go out:
 
 - :mod:`~thalweg.spark.bucket_output`: results out of their blobs, and what Spark observes.
 - :mod:`~thalweg.spark.outbox`: results of many readers, each in a directory of its own.
+- :mod:`~thalweg.spark.spending_report`: what a bucket says of its budget.
+- :mod:`~thalweg.spark.freshness`: how fresh results are, and which freshness a target can keep.
 - :mod:`~thalweg.spark.metrics`: the reports of buckets, added up.
 """

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
-import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -39,6 +36,7 @@ from thalweg.spark.session import local_session
 from thalweg.spark.shared_app import SharedQueries
 from thalweg.spark.started import Started
 from thalweg.spark.streams import Stream
+from thalweg.spark.temporary import temporary_directory
 from thalweg.spark.workers import start_early
 
 
@@ -63,7 +61,7 @@ class App:
     def __init__(self, spark: SparkSession | None = None, *, directory: str | Path | None = None) -> None:
         if spark is not None:
             check_session(spark)
-        self.directory = _temporary_directory() if directory is None else directory
+        self.directory = temporary_directory("thalweg-app-") if directory is None else directory
         self._commands = writable_files_of(self.directory)
         session = spark or local_session()
         self.spark = operator_session(session)
@@ -324,9 +322,3 @@ class App:
         if len(running) != 1:
             raise OptionError(f"{len(running)} queries of this app are running. Say whose metrics you want.")
         return running[0]
-
-
-def _temporary_directory() -> str:
-    made = tempfile.mkdtemp(prefix="thalweg-app-")
-    atexit.register(shutil.rmtree, made, ignore_errors=True)
-    return made

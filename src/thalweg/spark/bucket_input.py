@@ -15,7 +15,8 @@ from thalweg.engine.rows.expressions import ColumnKey, plain_column
 from thalweg.options import Options
 from thalweg.plan.partitioning import Coordinate, Partitioning
 from thalweg.spark import sql
-from thalweg.spark.division import Division, is_guarded
+from thalweg.spark.below import is_guarded
+from thalweg.spark.division import Division
 from thalweg.spark.operator_session import measure_huge
 from thalweg.spark.packing import MOMENT, PACKED, PARTITION, PASSES, Packer, T, hash_column, time_column
 from thalweg.spark.relations import relation_blob

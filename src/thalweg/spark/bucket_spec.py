@@ -13,6 +13,7 @@ from thalweg.plan.partitioning import Partitioning
 from thalweg.policies import DEFAULT_POLICIES, Policies
 from thalweg.spark.commands import Sent
 from thalweg.spark.description import Description
+from thalweg.spark.prices import Prices
 from thalweg.spark.relations import Relations
 from thalweg.spark.shared_run import SharedRun
 from thalweg.spark.side_output import KeptOut
@@ -63,7 +64,8 @@ class Arriving:
     stream have no event time, ``rejected`` (stream, blob) rows that can join nothing, or only their event times,
     ``commands`` what was sent to queries, ``query_id`` Spark's own id of this one, ``batch`` the number of the
     batch among all of the query (a bucket does not take part in each), ``starts`` whether the batch is the
-    first one after a start (told only where streams may be idle).
+    first one after a start (told only where streams may be idle), ``prices`` what triggers have taken, as the driver
+    has gathered it (:mod:`thalweg.spark.prices`; None: as it was).
     """
 
     bodies: list[tuple[int, bytes]] = field(default_factory=list)
@@ -74,6 +76,7 @@ class Arriving:
     query_id: str | None = None
     batch: int = 0
     starts: bool = False
+    prices: Prices | None = None
 
 
 class Delivery(NamedTuple):

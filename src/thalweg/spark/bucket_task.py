@@ -19,9 +19,10 @@ from thalweg.engine.time_bounds import NEVER
 from thalweg.errors import ThalwegError
 from thalweg.spark.bucket_spec import Arriving, Delivery, Outcome, Spec
 from thalweg.spark.buckets import bucket_keys
-from thalweg.spark.commands import STARTED, Sent
+from thalweg.spark.commands import PRICES, STARTED, Sent
 from thalweg.spark.image_directory import image_directory
 from thalweg.spark.operator import SAVED, TOTALS
+from thalweg.spark.prices import Prices
 from thalweg.spark.resident import Resident, attend
 from thalweg.spark.side_output import write
 
@@ -45,7 +46,7 @@ _FRAME_BYTES = 1 << 26
 """Results that are handed to Spark at a time, about."""
 
 _kept: dict[tuple[str, str, int], tuple[Resident, float]] = {}
-"""By checkpoint, run and bucket: another run may have other options, and a frame can be written to two checkpoints."""
+"""By checkpoint, start and bucket: options may be other after each, and a frame can be written to two checkpoints."""
 
 
 class StateLog:
@@ -91,6 +92,7 @@ def run_bucket(spec: Spec, bucket: int, state: MapState, rows: Iterator[pd.DataF
             None if kept is None else kept[0],
         )
         log.set_record(outcome.record)
+        outcome.metrics["partition"] = _partition()
         if resident.is_imaged:
             _kept[place] = resident, time.monotonic()
     if spec.late_directory is not None:
@@ -101,7 +103,7 @@ def run_bucket(spec: Spec, bucket: int, state: MapState, rows: Iterator[pd.DataF
 
 
 def _checkpoint() -> str:
-    """The id that Spark gave to the query: that of its checkpoint, the same in every run."""
+    """The id that Spark gave to the query: that of its checkpoint, the same after every start."""
     context = TaskContext.get()
     known = None if context is None else context.getLocalProperty(_QUERY_ID)
     if known is None:
@@ -110,6 +112,12 @@ def _checkpoint() -> str:
             "Start the query with writeStream."
         )
     return known
+
+
+def _partition() -> int:
+    """Which of Spark's tasks this is: it runs its buckets one after the other."""
+    context = TaskContext.get()
+    return 0 if context is None else context.partitionId()
 
 
 def _retire() -> None:
@@ -133,6 +141,9 @@ def _arriving(frames: Iterator[pd.DataFrame], checkpoint: str) -> Arriving:
         for row in frame.itertuples(index=False):
             if row.command == STARTED:
                 arriving.starts = True
+                continue
+            if row.command is not None and row.command.startswith(PRICES):
+                arriving.prices = Prices.of_text(row.command.removeprefix(PRICES))
                 continue
             if row.command is not None:
                 arriving.commands.append(Sent.from_json(row.command))

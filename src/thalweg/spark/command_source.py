@@ -13,6 +13,10 @@ An offset also has what else a checkpoint should know for certain before a batch
 input has ended (``ends``): the end is final, so a query that has ended does not start again. A start that goes on from
 a checkpoint has a batch at once, if only to say that it was started. So its windows are there again before the first
 row comes, and so are its metrics and its plans.
+
+Where triggers have a target, an offset also has the ``prices`` that hold from its batch on
+(:mod:`thalweg.spark.prices`). The app leaves them in a file on the driver's host. They cause a batch only if they
+differ much from those before.
 """
 
 from __future__ import annotations
@@ -30,7 +34,8 @@ from pyspark.sql.types import StructType
 
 from thalweg.errors import CheckpointError
 from thalweg.spark.command_files import CommandFiles
-from thalweg.spark.commands import STARTED, Sent, decisive, ends_input
+from thalweg.spark.commands import PRICES, STARTED, Sent, decisive, ends_input
+from thalweg.spark.price_file import PriceFile
 
 MOST_COMMANDS = 100
 """Of a batch: what comes beyond waits for the next one, so that offsets stay below some megabytes."""
@@ -45,6 +50,7 @@ _NAMED = 3
 QUERY = "query"
 """Where an offset has the description of the query, as JSON."""
 _ENDS = "ends"
+_PRICES = "prices"
 _UNKNOWN = "null"
 _COMPRESSED = "zlib:"
 
@@ -56,7 +62,8 @@ class CommandSource(DataSource):
 
     Its options: ``directory``; ``before``, names of files as JSON; ``most``, commands of a batch; ``query``, a
     description as JSON; ``name``, the query's; ``tells_starts``, "true" if buckets are told of the first start, too;
-    ``is_ending``, "true" if the batch that a start begins with, which was planned before, ends the input.
+    ``is_ending``, "true" if the batch that a start begins with, which was planned before, ends the input; ``prices``, a
+    file; "" if triggers have no target.
     """
 
     @classmethod
@@ -76,14 +83,17 @@ class CommandSource(DataSource):
             options.get("name", "query"),
             tells_starts=options.get("tells_starts") == "true",
             is_ending=options.get("is_ending") == "true",
+            prices=options.get("prices", ""),
         )
 
 
 class Commands(InputPartition):
-    """The commands of a batch; ``starts``: it is the first one after a start."""
+    """The commands of a batch; ``starts``: it is the first one after a start; ``prices``: others, as text."""
 
-    def __init__(self, sent: Sequence[Sent], *, starts: bool) -> None:
-        super().__init__([*([STARTED] if starts else []), *(each.to_json() for each in sent)])
+    def __init__(self, sent: Sequence[Sent], *, starts: bool, prices: str | None = None) -> None:
+        first = [STARTED] if starts else []
+        told = [] if prices is None else [PRICES + prices]
+        super().__init__([*first, *told, *(each.to_json() for each in sent)])
 
 
 class CommandReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -97,6 +107,7 @@ class CommandReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         name: what the query is called.
         tells_starts: whether the first batch after the first start says that it is one, as those after later starts do.
         is_ending: whether a batch that was planned before this start, and is taken again, ends the input.
+        prices: the file in which prices are left; "": there are none.
 
     """
 
@@ -110,7 +121,9 @@ class CommandReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         *,
         tells_starts: bool = False,
         is_ending: bool = False,
+        prices: str = "",
     ) -> None:
+        self._prices = PriceFile(prices)
         self._files, self._before, self._most = files, list(before), most
         self._query, self._name, self._tells_starts = query, name, tells_starts
         self._is_ending = is_ending
@@ -143,8 +156,9 @@ class CommandReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         taken = [(name, *read) for name in new if (read := self._files.read(name)) is not None]
         told = [("control", "", _passed_over(known))] if start.get("first") and known else []
         begins = is_first and (self._tells_starts or not self._is_new)
-        query = self._described(start)
-        if not taken and not told and not begins and start[QUERY] == query:
+        query, prices = self._described(start), self._prices.after(start.get(_PRICES, _UNKNOWN))
+        is_same = start[QUERY] == query and start.get(_PRICES, _UNKNOWN) == prices
+        if not taken and not told and not begins and is_same:
             return start
         # Names that have left the directory are forgotten.
         there = set(present)
@@ -154,7 +168,7 @@ class CommandReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         deciding = [list(each) for each in decisive(_sent(offset), self._name)]
         if any(command == "end" for command, _ in deciding) and deciding not in ends:
             ends.append(deciding)
-        return {**offset, _ENDS: json.dumps(ends)}
+        return {**offset, _ENDS: json.dumps(ends), **({} if prices == _UNKNOWN else {_PRICES: prices})}
 
     def _described(self, offset: Offset) -> str:
         """The description of this query once it has gone on from an offset; an error if it cannot.
@@ -180,7 +194,9 @@ class CommandReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._described(end)  # the batch may have been planned by another query, and is run again by this one
         if start == end:
             return []
-        return [Commands(sent, starts=end["starts"] > start["starts"])]
+        prices = end.get(_PRICES)
+        others = None if prices == start.get(_PRICES) else prices
+        return [Commands(sent, starts=end["starts"] > start["starts"], prices=others)]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[str]]:
         for text in partition.value:

@@ -12,7 +12,7 @@ from dataclasses import astuple, dataclass
 from typing import Any, get_args
 
 from thalweg.errors import OptionError
-from thalweg.options import States
+from thalweg.settings import Budget, States
 
 Command = dict[str, Any]
 Decisive = tuple[str, str | None]
@@ -21,9 +21,13 @@ Decisive = tuple[str, str | None]
 STARTED = "started"
 """What stands among the commands of a batch if it is the first one after a start."""
 
+PRICES = "prices "
+"""What stands before the prices that come with the commands of a batch (:mod:`thalweg.spark.prices`)."""
+
 _ARGUMENTS = {
     "plan": {"plan", "states"},
     "adapt": set[str](),
+    "budget": {"budget"},
     "enter": {"name", "text"},
     "leave": {"name", "since"},
     "end": set[str](),
@@ -109,6 +113,8 @@ def check(command: Any) -> Command:
         raise OptionError(f"command '{name}' has no argument {_excerpt(min(unknown))}")
     if name == "plan" and not isinstance(command.get("plan"), str):
         raise OptionError("command 'plan' needs a plan, as text: plan=\"(A B) C\"")
+    if name == "budget":
+        _check_budget(command.get("budget"))
     for argument in sorted(_ARGUMENTS[name] & {"name", "text"}):
         if not isinstance(command.get(argument), str) or not command[argument].strip():
             raise OptionError(f"command '{name}' needs a {argument}, as text")
@@ -120,6 +126,20 @@ def check(command: Any) -> Command:
     if not isinstance(command.get("query", ""), str):
         raise OptionError(f"query is the name or the id of a query, as text, not {_kind(command['query'])}")
     return command
+
+
+def _check_budget(budget: Any) -> None:
+    """An error if this is no budget: a number, "60%", "auto", or "none", which lifts it."""
+    known = isinstance(budget, int) and not isinstance(budget, bool)
+    try:
+        if not known and not isinstance(budget, str):
+            raise OptionError("")
+        Budget.parse(str(budget))
+    except (OptionError, ValueError) as error:
+        raise OptionError(
+            "command 'budget' needs a budget: a number of probes per second of event time, or a text such as '60%', "
+            f"'auto' or 'none', not {_excerpt(str(budget)) if known or isinstance(budget, str) else _kind(budget)}"
+        ) from error
 
 
 def for_query(sent: Iterable[Sent], names: Collection[str]) -> tuple[list[tuple[str, Command]], list[str]]:

@@ -28,11 +28,12 @@ def commands(
     *,
     tells_starts: bool,
     is_ending: bool = False,
+    prices: str = "",
 ) -> DataFrame:
     """The commands that are sent from now on as packed rows, each for every bucket.
 
-    ``name`` is the query's, ``described`` what a checkpoint remembers of it. ``tells_starts`` and
-    ``is_ending``: see :class:`CommandSource`.
+    ``name`` is the query's, ``described`` what a checkpoint remembers of it. ``tells_starts``,
+    ``is_ending`` and ``prices``: see :class:`CommandSource`.
     """
     files.prepare()
     source = (
@@ -44,6 +45,7 @@ def commands(
         .option("name", name)
         .option("tells_starts", tells_starts)
         .option("is_ending", is_ending)
+        .option("prices", prices)
         .load()
     )
     return source.select(

@@ -18,8 +18,8 @@ from thalweg.cql.conjuncts import conjuncts
 from thalweg.cql.query import AttributeClass, Output, Query, RangeWindow, StreamRef, Theta, Window
 from thalweg.engine.rows.expressions import columns_of, plain_column
 from thalweg.plan.partitioning import Partitioning
+from thalweg.spark.below import can_be_computed
 from thalweg.spark.carriage import Carried
-from thalweg.spark.division import can_be_computed
 from thalweg.spark.relations import digest
 
 Description = dict[str, Any]

@@ -24,9 +24,9 @@ from thalweg.cql.query import Query, RangeWindow, RowsWindow
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.rows.expressions import Expressions, plain_column
 from thalweg.errors import InputError
+from thalweg.spark.below import computed_name
 from thalweg.spark.chunks import Chunk, numbered, plain, times_of
 from thalweg.spark.compatibility import Comparison
-from thalweg.spark.division import computed_name
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from thalweg.engine.time_bounds import NEVER
+from thalweg.spark.freshness import freshness_total
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import StreamingQueryProgress
@@ -37,6 +39,8 @@ _NUMBERS = (
     "rebuilds",
     "plan_changes",
 )
+_SPENDING = ("needed", "granted", "wanted", "allowed", "refused", "hopeless", "found", "full", "variance")
+"""Of a budget: probes, and what is known of results."""
 _TEXTS = ("refused", "latest_refused", "failed_so_far")
 """Commands, which all buckets are sent; queries that have failed, by their names."""
 
@@ -54,8 +58,20 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 def metrics_of(progress: StreamingQueryProgress | None) -> Metrics:
     """What a batch did: totals, and the same for each bucket; zeros where a progress tells of none."""
     metrics = add_up(_reports(progress))
+    if progress is not None and (behind := _backlog(progress)):
+        metrics["backlog"] = behind
     metrics["batch"] = progress.batchId if progress is not None and metrics["buckets"] else None
     return metrics
+
+
+def _backlog(progress: StreamingQueryProgress) -> dict[str, dict[str, float]]:
+    """What waits in sources, as far as they tell Spark, by what Spark calls them."""
+    told = {}
+    for source in progress.sources:
+        behind = {name: float(value) for name, value in (source.metrics or {}).items() if "BehindLatest" in name}
+        if behind:
+            told[source.description] = behind
+    return told
 
 
 def is_of_batch(progress: StreamingQueryProgress) -> bool:
@@ -81,10 +97,42 @@ def add_up(reports: Sequence[Mapping[str, Any]]) -> Metrics:
     total["seconds"] = dict.fromkeys(PHASES, 0.0) | _sum(report["seconds"] for report in reports)
     if any("savings" in report for report in reports):
         total["savings"] = dict(_sum(report["savings"] for report in reports if "savings" in report))
+    if any("spending" in report for report in reports):
+        total["spending"] = spending_of([report["spending"] for report in reports if "spending" in report])
+    if any("freshness" in report for report in reports):
+        total["freshness"] = freshness_total([report["freshness"] for report in reports if "freshness" in report])
     total["watermark"] = timestamp(min((report["watermark"] for report in reports), default=NEVER))
     total["ended"] = bool(reports) and all(report["ended"] for report in reports)
     total["plans"] = sorted({report["plan"] for report in reports if report["plan"]})
     total["buckets"] = [_with_timestamps(report) for report in reports]
+    return total
+
+
+def spending_of(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What buckets spent of a budget together, and the share of the full answer that was found for it.
+
+    >>> one = dict(budget="60%", needed=9.0, granted=6.0, wanted=10, allowed=6, refused=4, hopeless=0)
+    >>> one |= dict(found=3, full=4.0, variance=1.0, streams={"t": [10, 6]})
+    >>> both = spending_of([one, one])
+    >>> both["share"], round(both["error"], 3), both["streams"]
+    (0.75, 0.133, {'t': {'wanted': 20, 'allowed': 12, 'refused': 8}})
+    """
+    total: dict[str, Any] = {name: reports[0][name] for name in ("budget", "target", "prices") if name in reports[0]}
+    total |= {name: sum(report[name] for report in reports) for name in _SPENDING}
+    found, full = total["found"], total["full"]
+    total["share"] = total["error"] = None  # if something was refused without a chance, nobody knows
+    if not total["refused"]:
+        total["share"], total["error"] = 1.0, 0.0
+    elif full and not total["hopeless"]:
+        total["share"] = min(1.0, found / full)
+        total["error"] = found / full * math.sqrt(total["variance"]) / full
+    streams: dict[str, dict[str, int]] = {}
+    for report in reports:
+        for alias, (wanted, allowed) in report["streams"].items():
+            mine = streams.setdefault(alias, dict.fromkeys(("wanted", "allowed", "refused"), 0))
+            for name, count in (("wanted", wanted), ("allowed", allowed), ("refused", wanted - allowed)):
+                mine[name] += count
+    total["streams"] = streams
     return total
 
 

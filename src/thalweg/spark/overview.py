@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from thalweg.options import Sharing
 from thalweg.plan.slices import chain_text, cost_shares, share
+from thalweg.settings import Sharing
 from thalweg.spark.queries_file import is_running
 from thalweg.spark.registry import Registry
 from thalweg.spark.run import Run

@@ -16,8 +16,8 @@ from thalweg.cql.binder import Typing
 from thalweg.cql.durations import interval_option
 from thalweg.cql.group import Group
 from thalweg.cql.query import Query, StreamRef
-from thalweg.driver.planning import plan_for
-from thalweg.errors import QueryError
+from thalweg.driver.planning import check_by_batch, plan_for
+from thalweg.errors import OptionError, QueryError
 from thalweg.event_times import warn_of_zones
 from thalweg.options import Options
 from thalweg.plan.partitioning import choose_partitioning
@@ -26,6 +26,7 @@ from thalweg.policies import Policies
 from thalweg.spark import control, side_output
 from thalweg.spark.analysis import spark_typing
 from thalweg.spark.answer import Answer, Prepared
+from thalweg.spark.bounds import warn_of_unbounded
 from thalweg.spark.bucket_input import BucketInput
 from thalweg.spark.bucket_output import observation, observed, results
 from thalweg.spark.bucket_spec import Spec
@@ -33,6 +34,7 @@ from thalweg.spark.buckets import bucket_keys, default_buckets
 from thalweg.spark.command_files import CommandFiles
 from thalweg.spark.description import BUCKETS, Description, description
 from thalweg.spark.division import Division, divide, divide_shared
+from thalweg.spark.freshness import check_freshness
 from thalweg.spark.operator import EMITTED, BucketOperator
 from thalweg.spark.outbox.delivering import DELIVERY, delivered_schema, delivering
 from thalweg.spark.outbox.sink import DELIVERED
@@ -40,6 +42,8 @@ from thalweg.spark.relations import Broadcasted
 from thalweg.spark.run import Run, joined
 from thalweg.spark.shared_run import SharedRun, base_query, bind_one
 from thalweg.spark.streams import Stream
+from thalweg.spark.temporary import temporary_directory
+from thalweg.spark.trigger_listener import TriggerListener
 
 
 class QueryBuilder:
@@ -60,6 +64,7 @@ class QueryBuilder:
         self._streams = streams
         self._commands = commands
         self._directory = directory
+        self._listener: TriggerListener | None = None
 
     def answer(self, query: Query, options: Options) -> DataFrame:
         """The answer of a query, as a DataFrame that looks at its checkpoint when it is started."""
@@ -134,7 +139,7 @@ class QueryBuilder:
             identity = uuid.uuid4().hex
             shared = SharedRun(identity, run.name, group.join, inside.join, catalog, run.registered, partitioning)
             shared.group(run.registered)  # what is wrong with a query is said now
-            return self._run(query, division, options, commands, known, shared, is_ending=is_ending)
+            return self._operator(query, division, options, commands, known, shared, is_ending=is_ending)
 
         return Answer(run.name, prepare, sessions)
 
@@ -144,9 +149,9 @@ class QueryBuilder:
         ``is_ending``: all that is left to do from there is a batch that ends the input.
         """
         division = self.divide(query)
-        return self._run(query, division, options, self._commands, known, None, is_ending=is_ending)
+        return self._operator(query, division, options, self._commands, known, None, is_ending=is_ending)
 
-    def _run(
+    def _operator(
         self,
         query: Query,
         division: Division,
@@ -164,8 +169,20 @@ class QueryBuilder:
         relations = bucket_input.relations()
         described = description(query, partitioning, division.carried, relations, most_buckets)
         keys = bucket_keys(partitioning.buckets)
+        target = _target(options)
         sources = sorted(enumerate(query.streams), key=_source_order)
         packed = [bucket_input.packed(stream, ref.time, keys) for stream, ref in sources if ref.time is not None]
+        identity = uuid.uuid4().hex
+        policies = Policies.of(
+            options, written=options.plan is not None, lasting=division.query.may_hold_forever
+        ).on_spark(partitioning.buckets, target)
+        lateness = tuple(None if ref.is_static else self._lateness(ref, options) for ref in query.streams)
+        if policies.by_batch:
+            asking = Group.of(query) if shared is None else shared.group(shared.registered)
+            check_by_batch(asking)
+            if target is not None:
+                check_freshness(asking, lateness, target)
+                warn_of_unbounded({ref.stream: self._streams[ref.stream].frame for ref in query.streams if ref.time})
         packed.append(
             control.commands(
                 self.spark,
@@ -175,26 +192,20 @@ class QueryBuilder:
                 described,
                 tells_starts=options.idle_timeout is not None,
                 is_ending=is_ending,
+                prices=self._prices_of(identity) if policies.target_us is not None else "",
             )
         )
         spec = Spec(
-            identity=uuid.uuid4().hex,
+            identity=identity,
             query=division.inside,
             partitioning=partitioning,
-            lateness=tuple(
-                None
-                if ref.is_static
-                else interval_option("lateness", self._streams[ref.stream].lateness or options.lateness or "0 seconds")
-                for ref in query.streams
-            ),
+            lateness=lateness,
             relations=Broadcasted.of(self.spark.sparkContext.broadcast(relations)) if relations else None,
             idle_timeout=None
             if options.idle_timeout is None
             else interval_option("idle_timeout", options.idle_timeout),
             plan=options.plan,
-            policies=Policies.of(
-                options, written=options.plan is not None, lasting=division.query.may_hold_forever
-            ).shared_by(partitioning.buckets),
+            policies=policies,
             late_directory=side_output.shared(self._directory) if options.late_rows == "table" else None,
             described=described,
             shown=tuple(bucket_input.shown(s) for s in range(len(query.streams))),
@@ -212,6 +223,17 @@ class QueryBuilder:
         if shared is not None:
             return Prepared(emitted.select(*DELIVERED), described)
         return Prepared(results(division, self._streams, emitted), described)
+
+    def _lateness(self, ref: StreamRef, options: Options) -> int:
+        """How far the rows of a stream may lag, in microseconds."""
+        return interval_option("lateness", self._streams[ref.stream].lateness or options.lateness or "0 seconds")
+
+    def _prices_of(self, identity: str) -> str:
+        """The file with what the triggers of a query take; from the first one on, somebody listens to Spark."""
+        if self._listener is None:
+            self._listener = TriggerListener(temporary_directory("thalweg-prices-"))
+            self.spark.streams.addListener(self._listener)
+        return self._listener.place(identity)
 
     def divide(self, query: Query) -> Division:
         """Which part of a query Spark SQL computes, and which part its buckets."""
@@ -231,6 +253,16 @@ class QueryBuilder:
     def most_buckets(self, options: Options) -> int:
         """Into how many buckets a query that begins is divided at most."""
         return options.buckets or default_buckets(self.spark.sparkContext.defaultParallelism)
+
+
+def _target(options: Options) -> int | None:
+    """The microseconds that a trigger may take."""
+    if options.target_trigger is None:
+        return None
+    target = interval_option("target_trigger", options.target_trigger)
+    if target <= 0:
+        raise OptionError(f"option target_trigger is longer than nothing, not '{options.target_trigger}'")
+    return target
 
 
 def _source_order(numbered: tuple[int, StreamRef]) -> tuple[str, int]:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from thalweg.cql.query import RangeWindow
 from thalweg.spark.bucket_spec import Arriving, Spec
 from thalweg.spark.chunks import packed_times, times_of
 from thalweg.spark.image_directory import tell_once
@@ -61,7 +63,18 @@ def _decode(spec: Spec, number: int, arriving: Arriving, watermark: int, receive
                 received.kept_out.append((stream, LATE, blob(table.filter(pa.array(~in_time)))))
             table = table.filter(pa.array(in_time))
         if table.num_rows:
-            received.tables[stream] = table.drop_columns(list(spec.shown[stream])) if spec.shown else table
+            kept = table.drop_columns(list(spec.shown[stream])) if spec.shown else table
+            received.tables[stream] = _in_order(spec, stream, kept)
+
+
+def _in_order(spec: Spec, stream: int, table: pa.Table) -> pa.Table:
+    """Rows as an engine puts them into its windows, if the log has to say in which order that was."""
+    if not spec.policies.by_batch or not isinstance(spec.query.streams[stream].window, RangeWindow):
+        return table
+    times = times_of(spec.query.streams[stream], table)
+    if (times[1:] >= times[:-1]).all():
+        return table
+    return table.take(pa.array(np.argsort(times, kind="stable")))
 
 
 def _sort_out(spec: Spec, arriving: Arriving, watermark: int, received: Received) -> None:

@@ -23,6 +23,7 @@ from thalweg.spark.chunks import Chunks, placed
 from thalweg.spark.compatibility import Comparison, carried_on, check
 from thalweg.spark.description import FORMAT, Description
 from thalweg.spark.intake import Intake
+from thalweg.spark.prices import DEFAULT_PRICES, Prices
 from thalweg.spark.shared_run import Registered
 from thalweg.spark.watermarks import Watermarks
 
@@ -86,6 +87,7 @@ class Record:
         chunks: what lies in the log.
         marks: how far time has come.
         intake: how many rows came.
+        prices: what triggers have taken, as it was last told.
 
     """
 
@@ -102,6 +104,7 @@ class Record:
         self.chunks = Chunks(spec.query)
         self.marks = Watermarks(spec.lateness, spec.idle_timeout)
         self.intake = Intake.of(len(spec.lateness))
+        self.prices = DEFAULT_PRICES
 
     @property
     def watermark(self) -> int:
@@ -163,6 +166,7 @@ class Record:
             "chunks": self.chunks.to_json(),
             "marks": self.marks.to_json(),
             "intake": self.intake.to_json(),
+            "prices": self.prices.to_json(),
             "refused": self.refused,
             "ended": self.ended,
         }
@@ -186,9 +190,10 @@ class Record:
         self.registered = _registered(known["registered"])
         self.failed = list(known["failed"])
         self.former = [_former(*each) for each in known["former"]]
-        driver.recall(self._former_plan(known["plan"], known["query"], compared.places), known)
+        driver.recall(self._former_plan(known["plan"], known["query"], compared.places), known, compared.places)
         self.marks.restore(known["marks"], compared.places)
         self.intake = Intake.from_json(known["intake"], compared.places)
+        self.prices = Prices.from_json(known["prices"])
         self.refused = list(known["refused"])
         self.chunks.restore(known["chunks"])
         driver.at(self.batch, self.marks.reached)

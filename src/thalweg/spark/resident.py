@@ -13,6 +13,7 @@ that is ahead of what was committed, is built anew from the log, under a plan th
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -28,9 +29,11 @@ from thalweg.engine.bucket import AnyBucket
 from thalweg.engine.image.image import live_in, mark_dirty, read_image, write_image
 from thalweg.engine.outputs.readers import Emitted
 from thalweg.errors import ReaderError, ThalwegError
+from thalweg.settings import Budget
 from thalweg.spark.bucket_spec import Arriving, Delivery, Outcome, Spec
 from thalweg.spark.chunks import Log
 from thalweg.spark.commands import Command, for_query, refusal
+from thalweg.spark.freshness import freshness_report
 from thalweg.spark.image_directory import tell_once
 from thalweg.spark.metrics import PHASES
 from thalweg.spark.packing import blobs
@@ -38,6 +41,7 @@ from thalweg.spark.reception import receive, warn_of_late
 from thalweg.spark.record import Record
 from thalweg.spark.refill import batch_of, carry_over, refill, relations_of
 from thalweg.spark.shared_run import Registered
+from thalweg.spark.spending_report import spending_report
 from thalweg.spark.survivors import survivors
 
 _NOTES = "notes.json"
@@ -158,6 +162,7 @@ class Resident:
         spec, driver, record, phases = self.spec, self._driver, self._record, self._phases
         with phases("decode"):
             received = receive(spec, self._number, arriving, record.watermark)
+            record.prices = arriving.prices or record.prices
             record.intake.add(received.taken)
             warn_of_late(spec, received.taken, record.intake, ended=record.ended)
             rows = {s: batch_of(spec.query, s, table) for s, table in received.tables.items()}
@@ -171,8 +176,10 @@ class Resident:
         refused = self._obey_all(arriving, failures)
         failures += self._put_out(failing)
         record.remember_refused(refused)
+        before = record.marks.reached
         record.hear(arriving)
         driver.at(record.batch, record.marks.reached)
+        self._allow(sum(batch.table.num_rows for batch in rows.values()), before)
         watermark = record.watermark
         numbered = {
             s: replace(batch, numbers=record.chunks.next_numbers(s, batch.table.num_rows)) for s, batch in rows.items()
@@ -181,6 +188,8 @@ class Resident:
         with phases("emit"):
             since = {each.name: each.since for each in record.registered}
             results = [Delivery(name, since.get(name, 0), body) for name, table in answers for body in blobs(table)]
+        ages = {} if driver.join is None else driver.join.take_ages()
+        fresh = freshness_report(self._group(record.registered), ages, time.time_ns() // 1000)
         with phases("log"):
             record.chunks.add(record.batch, received.tables, watermark, log)
             record.chunks.tidy(self.bucket, watermark, log)
@@ -195,9 +204,20 @@ class Resident:
             "refused": refused,
             "failed": {each.reader: each.failure for each in failures},
             "decisions": [decision.to_json() for decision in decisions],
+            **({"freshness": fresh} if fresh else {}),
         }
         metrics = self._measured(counts)  # of the history too, which the record remembers
         return Outcome(record.batch - 1, [*results, *failures], received.kept_out, record.renew(driver), metrics)
+
+    def _allow(self, rows: int, before: int | None) -> None:
+        """Say what a batch of so many rows has time for; ``before`` it, so much event time was reached."""
+        reached, target = self._record.marks.reached, self.spec.policies.target_us
+        probes = (
+            None
+            if target is None
+            else self._record.prices.probes(target / 1e6, self._number, self.spec.partitioning.buckets, rows)
+        )
+        self._driver.allow(probes, 0.0 if before is None or reached is None else (reached - before) / 1e6)
 
     def _obey_all(self, arriving: Arriving, failures: list[Delivery]) -> list[str]:
         """Do what the commands of a batch say; which of them were refused, and why.
@@ -236,6 +256,9 @@ class Resident:
             return self._enter(Registered(command["name"], command["text"], batch))
         if command["command"] == "leave":
             return self._leave(command["name"], command.get("since"))
+        if command["command"] == "budget":
+            self._driver.set_budget(Budget.parse(str(command["budget"])))
+            return None
         self._driver.command(command["plan"], command.get("states"), lasts=True)
         return None
 
@@ -304,6 +327,9 @@ class Resident:
             "rebuilds": self._rebuilds,
             "seconds": self._phases.take(),
         }
+        spending = spending_report(self._driver, self.spec, record.prices)
+        if spending is not None:
+            measured["spending"] = spending
         self._rebuilds = 0
         return measured
 

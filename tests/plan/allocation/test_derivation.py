@@ -91,6 +91,16 @@ def test_a_tree_in_plain_numbers_is_the_plan_that_keeps_everything() -> None:
     assert saturation(plain) == pytest.approx(saturation(derived))
 
 
+def test_a_tree_of_many_streams_has_its_states_whatever_order_a_set_has() -> None:
+    """The members 6, 7 and 8 of a set come as 8, 6, 7."""
+    plan = parse_plan("((A B) (C D)) ((E F) ((G H) I))", "ABCDEFGHI")
+    assert isinstance(plan, TreePlan)
+    loads = [StreamLoad(name, 100.0, 100.0) for name in "ABCDEFGHI"]
+    sizes = dict.fromkeys(state_nodes(plan.tree), 100.0)
+    model = model_of_tree(plan.tree, loads, {join.node: 0.01 for join in joins(plan.tree)}, sizes)
+    assert len(model.states) == 7
+
+
 def test_freshness_and_names_are_those_of_the_query() -> None:
     graph, known = one_class(2)
     model = model_of_plan(parse_plan("A B", "AB"), graph, known, names=["trades", "quotes"], freshness=[None, 15.0])

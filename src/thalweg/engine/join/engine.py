@@ -49,16 +49,16 @@ from thalweg.engine.machine.machine import Machine
 from thalweg.engine.machine.workspace import Workspace
 from thalweg.engine.observations import Counts, Glimpse, StoreSize, Work
 from thalweg.engine.programs.assembly import Assembly, assemble
-from thalweg.engine.rows.batch import in_time_order
+from thalweg.engine.rows.batch import in_row_order, in_time_order
 from thalweg.engine.rows.layout import StreamLayout, layouts
 from thalweg.engine.states.completion import Completion
 from thalweg.engine.states.kept_states import KeptStates
 from thalweg.engine.states.status import Status
 from thalweg.engine.windows.base_windows import BaseWindows
-from thalweg.options import Feedback, Production
 from thalweg.plan.program import Programs, Rank
 from thalweg.plan.slices import Slicing
 from thalweg.plan.tree import Plan
+from thalweg.settings import Feedback, Production
 
 _STRETCH = 1 << 14
 """Tuples that are taken at once while something may have to be looked at between two of them."""
@@ -88,6 +88,8 @@ class JoinEngine:
 
     ``budgeted``: probes are paid from accounts (:mod:`thalweg.engine.machine.accounts`). Plans keep
     the states that refused probes leave small gaps in.
+
+    ``keeps_order``: windows that are filled anew have their tuples in the order in which these first came.
 
     ``timed``: see :class:`~thalweg.engine.machine.machine.Machine`.
 
@@ -124,6 +126,7 @@ class JoinEngine:
         nested_loops: bool = False,
         slicing: Slicing | None = None,
         budgeted: bool = False,
+        keeps_order: bool = False,
         routing: EddyRouting | None = None,
     ) -> None:
         self._manner = manner = Manner(
@@ -146,6 +149,7 @@ class JoinEngine:
         self._succession = Succession(workspace, self.windows, self.states, manner, is_frugal=self.room.is_limited)
         self.gated: Gated | None = GateChoice(self, manner) if manner.weighs_feedback else None
         self._query = query
+        self._keeps_order = keeps_order
         self._routing = routing
         if budgeted:
             self.machine.accounts = Accounts.new_tables(workspace.layouts)
@@ -169,12 +173,17 @@ class JoinEngine:
         """Fill the windows of a new engine with tuples whose results were found before.
 
         A restart is a change from the empty plan: base windows are there, and every key of every state is absent.
+
+        A budget refuses probes by the order in which they are asked for, and so by the order of matches. If that has to
+        be repeated, tuples go into windows in the order in which they first came.
         """
         joining = []
         for layout, batch in zip(self.workspace.layouts, batches, strict=True):
             joins = batch[:, layout.offered_mask] != 0
             if layout.rows:
                 joining.append(batch)  # what joins nothing counts, too
+            elif self._keeps_order:
+                joining.append(in_row_order(batch if joins.all() else batch[joins]))
             else:
                 joining.append(in_time_order(batch if joins.all() else batch[joins]))
         self.windows.fill(joining)
@@ -273,6 +282,11 @@ class JoinEngine:
     def plan(self) -> Plan:
         """The plan that runs."""
         return self.programming.plan
+
+    def renew_accounts(self, seed: int) -> None:
+        """Let probes be paid from new accounts; ``seed``: where their random numbers begin."""
+        if self.accounts is not None:
+            self.accounts.begin(self.workspace.layouts, seed)
 
     @property
     def watermark(self) -> int:

@@ -13,12 +13,12 @@ from typing import ClassVar, Literal
 from thalweg.engine.feedback.gates import NO_GATES, Gates
 from thalweg.engine.machine.workspace import Workspace
 from thalweg.engine.programs.assembly import Assembly, assemble
-from thalweg.options import Feedback
 from thalweg.plan.compiler import compile_programs
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.passes import Gating, Setting, apply_passes, payable
 from thalweg.plan.program import Programs, Rank
 from thalweg.plan.tree import Node, Plan, TreePlan
+from thalweg.settings import Feedback
 
 Filling = Literal["jisc", "jisc_printed", "moving_state"]
 """How the states of a new plan get the entries that they lack; see :mod:`thalweg.engine.migration.joiner`."""

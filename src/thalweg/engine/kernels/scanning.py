@@ -81,6 +81,172 @@ def open_scan(mem: Int64s, tables: k.Tables, frames: k.Frames, frame: int, depth
 
 
 @inlined
+def _agrees(
+    mem: Int64s, floats: Float64s, tables: k.Tables, frames: k.Frames, frame: int, step: int, has: int, knows: int
+) -> bool:
+    """Whether the components bound so far agree in all that a probe has to check beside the key that it looks up."""
+    streams, steps, lists, thetas = tables.streams, tables.steps, tables.lists, tables.thetas
+    bound, code = frames.bound, frames.code
+    first = steps[step, k.X_CHECKS]
+    for i in range(first, first + 3 * steps[step, k.X_CHECK_COUNT], 3):
+        is_known = (knows >> lists[i]) & 1
+        if is_known and code_of(mem, streams, bound, frame, lists[i + 1], lists[i + 2]) != code[frame, lists[i]]:
+            return False
+    first = steps[step, k.X_THETAS]
+    for i in range(first, first + steps[step, k.X_THETA_COUNT]):
+        if not (has >> thetas[lists[i], k.H_LEFT]) & (has >> thetas[lists[i], k.H_RIGHT]) & 1:
+            continue
+        integers, fractions = tables.integer_offsets, tables.float_offsets
+        if not theta_holds(mem, floats, streams, thetas, integers, fractions, bound, frame, lists[i]):
+            return False
+    return True
+
+
+@inlined
+def _scan_state(
+    mem: Int64s, floats: Float64s, tables: k.Tables, frames: k.Frames, frame: int, depth: int, has: int, knows: int
+) -> bool:
+    """Go on to the next entry of a state that matches; whether there is one."""
+    states, steps, lists = tables.states, tables.steps, tables.lists
+    step, key, birth = frames.step[frame, depth], frames.probe[frame, depth], frames.birth[frame]
+    target, is_scan = steps[step, k.X_TARGET], steps[step, k.X_SCAN] != 0
+    region, stride, kept_mask = states[target, k.N_REGION], states[target, k.N_STRIDE], states[target, k.N_KEPT_MASK]
+    first, count = states[target, k.N_COMPONENTS], states[target, k.N_COMPONENT_COUNT]
+    first_rows, rows_count = states[target, k.N_ROWS], states[target, k.N_ROWS_COUNT]
+    latest, expiry, before = frames.latest[frame, depth], frames.expiry[frame, depth], frames.mask[frame, depth]
+    candidate, looked, found = frames.cursor[frame, depth], 0, False
+    reached, lasting, selected = latest, expiry, before
+    while candidate >= 0 and not found:
+        word = region + candidate * stride
+        candidate = candidate - 1 if is_scan else mem[word + k.ENTRY_LINK]
+        looked += 1
+        if mem[word + k.ENTRY_KEY] != key:
+            continue
+        reached, lasting = max(latest, mem[word + k.ENTRY_T]), min(expiry, mem[word + k.ENTRY_EXPIRY])
+        if reached >= lasting:
+            continue
+        if kept_mask > 0:
+            selected = before & mem[word + kept_mask]
+            if selected == 0:
+                continue
+        if rows_count > 0 and not components_alive(mem, tables.streams, lists, word, first_rows, rows_count):
+            continue
+        if birth >= 0 and not is_older(mem, lists, word, first, count, birth):
+            continue
+        for i in range(count):
+            frames.bound[frame, lists[first + i]] = mem[word + k.COMPONENTS + i]
+        found = _agrees(mem, floats, tables, frames, frame, step, has, knows)
+    tables.work[step, k.W_CANDIDATES] += looked
+    if found:
+        prefetch(mem, region + max(candidate, 0) * stride)  # it comes before it is needed
+        _descend(mem, tables, frames, frame, depth, candidate, reached, lasting, selected)
+    return found
+
+
+@inlined
+def _scan_window(
+    mem: Int64s,
+    floats: Float64s,
+    tables: k.Tables,
+    frames: k.Frames,
+    frame: int,
+    depth: int,
+    has: int,
+    knows: int,
+    accounts: budget.Accounts | None,
+) -> bool:
+    """Go on to the next tuple of a base window that matches, one slice after the other; whether there is one."""
+    streams, steps = tables.streams, tables.steps
+    step, key, birth = frames.step[frame, depth], frames.probe[frame, depth], frames.birth[frame]
+    target, is_scan = steps[step, k.X_TARGET], steps[step, k.X_SCAN] != 0
+    field, is_exact = steps[step, k.X_FIELD], steps[step, k.X_KEY_COUNT] == 1
+    chain = 0 if is_scan else tables.paths[steps[step, k.X_PATH], k.P_LINK]  # the same in every slice
+    rows, kept_mask = streams[target, k.S_ROWS], streams[target, k.S_KEPT_MASK]
+    alive, reach = streams[target, k.S_PREFIX] + k.ALIVE, k.GREATEST
+    if kept_mask > 0 and rows == 0:
+        reach = frames.reach[frame, depth]
+    latest, expiry, before = frames.latest[frame, depth], frames.expiry[frame, depth], frames.mask[frame, depth]
+    width, part = 0, 0
+    if accounts is not None and frame == 0 and accounts.tally[budget.A_WAYS] > 1:
+        width = accounts.widths[target]
+    candidate, looked, found = frames.cursor[frame, depth], 0, False
+    reached, lasting, selected = latest, expiry, before
+    while candidate >= 0 and not found:
+        row = frames.slice[frame, depth]
+        region, stride, mask = streams[row, k.S_REGION], streams[row, k.S_STRIDE], streams[row, k.S_MASK]
+        oldest, lifetime = streams[row, k.S_OLDEST], streams[row, k.S_LIFETIME]
+        born = mem[birth + row] if birth >= 0 else k.GREATEST
+        while candidate >= oldest and not found:
+            sequence, word = candidate, region + (candidate & mask) * stride
+            candidate = candidate - 1 if is_scan else mem[word + chain]
+            looked += 1
+            since = mem[word + k.T]
+            if latest - since >= reach:
+                if latest - since - streams[row, k.S_LAG] >= reach:
+                    candidate = -1  # all that came before it is too old as well
+                continue
+            if (is_exact and mem[word + field] != key) or sequence >= born:
+                continue
+            if accounts is not None and width > 0:
+                part = budget.part_at(accounts, frames.latest[0, 0] - since, width)
+                if not budget.looks_at(accounts, frames.program[0], depth, part):
+                    if budget.is_beyond(accounts, frames.program[0], depth, part):
+                        candidate = -1  # all that came before it is older
+                    continue
+            if rows > 0 and mem[word + alive] != k.JOINING:
+                continue
+            reached = max(latest, since)
+            lasting = min(expiry, since + lifetime if lifetime < FOREVER else FOREVER)
+            if reached >= lasting:
+                continue
+            if kept_mask > 0:
+                selected = before & mem[word + kept_mask]
+                if selected == 0:
+                    continue
+                if selected != before and reach < FOREVER:
+                    lasting = min(lasting, since + reach_of(tables.reach, target, selected))
+                    if reached >= lasting:
+                        continue
+            frames.bound[frame, target] = sequence
+            found = _agrees(mem, floats, tables, frames, frame, step, has, knows)
+        if found:
+            prefetch(mem, region + (max(candidate, oldest) & mask) * stride)  # it comes before it is needed
+        if candidate < oldest:
+            candidate = _in_next_slice(mem, tables, frames, frame, depth) if kept_mask > 0 else -1
+    tables.work[step, k.W_CANDIDATES] += looked
+    if found:
+        if accounts is not None and frame == 0:
+            accounts.place[depth] = part
+        _descend(mem, tables, frames, frame, depth, candidate, reached, lasting, selected)
+    return found
+
+
+@inlined
+def _descend(
+    mem: Int64s,
+    tables: k.Tables,
+    frames: k.Frames,
+    frame: int,
+    depth: int,
+    candidate: int,
+    reached: int,
+    lasting: int,
+    selected: int,
+) -> None:
+    """A match: tell the depth below the time, the expiry and the mask of the tuple so far, and bind its codes."""
+    step, lists = frames.step[frame, depth], tables.lists
+    tables.work[step, k.W_MATCHES] += 1
+    frames.cursor[frame, depth] = candidate
+    frames.latest[frame, depth + 1] = reached
+    frames.expiry[frame, depth + 1] = lasting
+    frames.mask[frame, depth + 1] = selected
+    binds = tables.steps[step, k.X_BINDS]
+    for i in range(binds, binds + 3 * tables.steps[step, k.X_BIND_COUNT], 3):
+        word = code_of(mem, tables.streams, frames.bound, frame, lists[i + 1], lists[i + 2])
+        frames.code[frame, lists[i]] = word
+
+
+@inlined
 def scan(
     mem: Int64s,
     floats: Float64s,
@@ -92,139 +258,15 @@ def scan(
     knows: int,
     accounts: budget.Accounts | None = None,
 ) -> bool:
-    """Go on to the next match of the probe at a depth; whether there is one.
-
-    Then its components and codes are bound, and time, expiry and mask of the tuple so far are told for the depth below.
+    """Go on to the next match of the probe at a depth; whether there is one. Then its components are bound.
 
     ``has``, ``knows``: the streams and classes, as bits, that the tuple has with this match. Predicates and checks of
     others wait: an eddy takes its probes in any order. (ALL: nothing waits.)
 
     ``accounts``: they may say that the new tuple looks at parts of the window alone.
     """
-    streams, paths, states, steps, work = tables.streams, tables.paths, tables.states, tables.steps, tables.work
-    lists, thetas = tables.lists, tables.thetas
-    bound, code = frames.bound, frames.code
-    step = frames.step[frame, depth]
-    target, is_state, birth = steps[step, k.X_TARGET], steps[step, k.X_IS_STATE], frames.birth[frame]
-    is_scan, key = steps[step, k.X_SCAN] != 0, frames.probe[frame, depth]
-    latest, expiry = frames.latest[frame, depth], frames.expiry[frame, depth]
-    candidate = frames.cursor[frame, depth]
-    checks, check_count = steps[step, k.X_CHECKS], steps[step, k.X_CHECK_COUNT]
-    first_theta, theta_count = steps[step, k.X_THETAS], steps[step, k.X_THETA_COUNT]
-    selected = before = frames.mask[frame, depth]
-    reached, lasting, looked = latest, expiry, 0
-    width, part = 0, 0
-    if accounts is not None and frame == 0 and not is_state and accounts.tally[budget.A_WAYS] > 1:
-        width = accounts.widths[target]
-    found, is_over = False, False
-    while not is_over:
-        if is_state:
-            region, stride, mask, oldest = states[target, k.N_REGION], states[target, k.N_STRIDE], k.GREATEST, 0
-            chain, field, exact = k.ENTRY_LINK, k.ENTRY_KEY, True
-            lifetime, rows, alive, born = 0, 0, 0, k.GREATEST
-            kept_mask, reach, lag = states[target, k.N_KEPT_MASK], k.GREATEST, 0
-        else:
-            row = frames.slice[frame, depth]
-            region, stride = streams[row, k.S_REGION], streams[row, k.S_STRIDE]
-            mask, oldest = streams[row, k.S_MASK], streams[row, k.S_OLDEST]
-            born = mem[birth + row] if birth >= 0 else k.GREATEST
-            chain = 0 if is_scan else paths[_path_in(tables, step, row), k.P_LINK]
-            field, exact = steps[step, k.X_FIELD], steps[step, k.X_KEY_COUNT] == 1
-            lifetime, rows = streams[row, k.S_LIFETIME], streams[row, k.S_ROWS]
-            alive = streams[row, k.S_PREFIX] + k.ALIVE
-            kept_mask, reach, lag = streams[row, k.S_KEPT_MASK], k.GREATEST, 0
-            if kept_mask > 0 and rows == 0:
-                reach, lag = frames.reach[frame, depth], streams[row, k.S_LAG]
-        while candidate >= oldest and not found:
-            word = region + (candidate & mask) * stride
-            sequence = candidate
-            candidate = candidate - 1 if is_scan else mem[word + chain]
-            looked += 1
-            reached = mem[word + k.T]  # of an entry just as of a base tuple
-            if latest - reached >= reach:
-                if latest - reached - lag >= reach:
-                    candidate = -1  # all that came before it is too old as well
-                continue
-            if (exact and mem[word + field] != key) or sequence >= born:
-                continue
-            if accounts is not None and width > 0:
-                part = budget.part_at(accounts, frames.latest[0, 0] - reached, width)
-                if not budget.looks_at(accounts, frames.program[0], depth, part):
-                    if budget.is_beyond(accounts, frames.program[0], depth, part):
-                        candidate = -1  # all that came before it is older
-                    continue
-            if is_state:
-                lasting = mem[word + k.ENTRY_EXPIRY]
-            elif lifetime < FOREVER:
-                lasting = reached + lifetime
-            elif rows > 0 and mem[word + alive] != k.JOINING:
-                continue
-            else:
-                lasting = FOREVER
-            since = reached
-            reached, lasting = max(latest, reached), min(expiry, lasting)
-            if reached >= lasting:
-                continue
-            if kept_mask > 0:
-                selected = before & mem[word + kept_mask]
-                if selected == 0:
-                    continue
-                if selected != before and reach < FOREVER:
-                    lasting = min(lasting, since + reach_of(tables.reach, target, selected))
-                    if reached >= lasting:
-                        continue
-            if is_state:
-                first = states[target, k.N_ROWS]
-                if not components_alive(mem, streams, lists, word, first, states[target, k.N_ROWS_COUNT]):
-                    continue
-                first = states[target, k.N_COMPONENTS]
-                if birth >= 0 and not is_older(mem, lists, word, first, states[target, k.N_COMPONENT_COUNT], birth):
-                    continue
-                for i in range(states[target, k.N_COMPONENT_COUNT]):
-                    bound[frame, lists[first + i]] = mem[word + k.COMPONENTS + i]
-            else:
-                bound[frame, target] = sequence
-            found = True
-            for i in range(checks, checks + 3 * check_count, 3):
-                if not (knows >> lists[i]) & 1:
-                    continue
-                if code_of(mem, streams, bound, frame, lists[i + 1], lists[i + 2]) != code[frame, lists[i]]:
-                    found = False
-                    break
-            if found:
-                for i in range(first_theta, first_theta + theta_count):
-                    if not (has >> thetas[lists[i], k.H_LEFT]) & (has >> thetas[lists[i], k.H_RIGHT]) & 1:
-                        continue
-                    if not theta_holds(
-                        mem,
-                        floats,
-                        streams,
-                        thetas,
-                        tables.integer_offsets,
-                        tables.float_offsets,
-                        bound,
-                        frame,
-                        lists[i],
-                    ):
-                        found = False
-                        break
-        is_over = found
-        if candidate < oldest:
-            candidate = -1
-            if kept_mask > 0 and is_state == 0:
-                candidate = _in_next_slice(mem, tables, frames, frame, depth)
-            is_over |= candidate < 0
-    work[step, k.W_CANDIDATES] += looked
-    if found:
+    if tables.steps[frames.step[frame, depth], k.X_IS_STATE]:
         if accounts is not None and frame == 0:
-            accounts.place[depth] = part
-        frames.cursor[frame, depth] = candidate
-        work[step, k.W_MATCHES] += 1
-        prefetch(mem, region + (max(candidate, oldest) & mask) * stride)  # it comes before it is needed
-        frames.latest[frame, depth + 1] = reached
-        frames.expiry[frame, depth + 1] = lasting
-        frames.mask[frame, depth + 1] = selected
-        binds = steps[step, k.X_BINDS]
-        for i in range(binds, binds + 3 * steps[step, k.X_BIND_COUNT], 3):
-            code[frame, lists[i]] = code_of(mem, streams, bound, frame, lists[i + 1], lists[i + 2])
-    return found
+            accounts.place[depth] = 0  # a state is one part
+        return _scan_state(mem, floats, tables, frames, frame, depth, has, knows)
+    return _scan_window(mem, floats, tables, frames, frame, depth, has, knows, accounts)

@@ -155,16 +155,17 @@ class Accounts:
         self._tables, self.programs = tables, programs
 
     @staticmethod
-    def new_tables(layouts: Sequence[StreamLayout]) -> k.Accounts:
-        """Those of a join of streams with these layouts."""
+    def new_tables(layouts: Sequence[StreamLayout], seed: int | None = None) -> k.Accounts:
+        """Those of a join of streams with these layouts; ``seed``: where the random numbers begin."""
+        seed = _SEED if seed is None else seed
         streams = len(layouts)
         steps = max(0, streams - 1)
-        rng = np.random.default_rng(_SEED)
+        rng = np.random.default_rng(seed)
         table = np.zeros((streams, steps, k.ACCOUNT_FIELDS), np.int64)
         table[:, :, k.P_FEED], table[:, :, k.P_SPREAD] = k.UNLIMITED, _LEAST_SPREAD
         table[:, :, k.P_POINT] = rng.integers(0, k.ONE, table.shape[:2])
         tally = np.zeros(k.TALLIES, np.int64)
-        tally[k.A_SEED], tally[k.A_WAYS] = _SEED, 1
+        tally[k.A_SEED], tally[k.A_WAYS] = seed, 1
         draws = np.zeros((streams, 3), np.int64)
         draws[:, k.D_POINT] = rng.integers(0, k.ONE, streams)
         return k.Accounts(
@@ -185,6 +186,11 @@ class Accounts:
             np.zeros((streams, steps)),
             np.zeros((streams, steps, SEGMENTS)),
         )
+
+    def begin(self, layouts: Sequence[StreamLayout], seed: int) -> None:
+        """Be as new: nothing was asked for, and nothing was saved."""
+        for mine, new in zip(self._tables, Accounts.new_tables(layouts, seed), strict=True):
+            mine[...] = new
 
     def is_whole(self, target: Node) -> bool:
         """Whether what a step probes is one part: a state, or a window that time does not end."""

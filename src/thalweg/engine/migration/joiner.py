@@ -40,11 +40,11 @@ from thalweg.engine.migration.printed_parallel_track import PrintedParallelTrack
 from thalweg.engine.migration.stream_partition import StreamPartition
 from thalweg.engine.observations import Counts, Glimpse, StoreSize, Work
 from thalweg.errors import PlanError
-from thalweg.options import Feedback, Production
 from thalweg.plan.program import Rank
 from thalweg.plan.slices import Slicing
 from thalweg.plan.tree import Plan
 from thalweg.policies import DEFAULT_POLICIES, Policies
+from thalweg.settings import Feedback, Production
 
 
 class Joiner(Protocol):
@@ -168,6 +168,7 @@ def open_joiner(
         nested_loops=policies.nested_loops,
         slicing=slicing,
         budgeted=policies.budget is not None,
+        keeps_order=policies.by_batch,
     )
 
 

@@ -38,10 +38,10 @@ from thalweg.engine.machine.accounts import Accounts
 from thalweg.engine.migration.tracks import Numbers, Track
 from thalweg.engine.observations import Counts, Glimpse, StoreSize, Work
 from thalweg.engine.rows.batch import in_time_order
-from thalweg.options import Feedback, Production
 from thalweg.plan.program import Rank
 from thalweg.plan.slices import Slicing
 from thalweg.plan.tree import Plan
+from thalweg.settings import Feedback, Production
 
 _STRETCH = 1 << 12
 """Tuples that a track runs ahead of the others: their results wait to be merged, and then tracks may end."""

@@ -12,10 +12,10 @@ from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.migration.parallel_track import ParallelTrack
 from thalweg.engine.migration.tracks import Track
 from thalweg.engine.time_bounds import NEVER
-from thalweg.options import Feedback, Production
 from thalweg.plan.program import Rank
 from thalweg.plan.slices import Slicing
 from thalweg.plan.tree import Plan
+from thalweg.settings import Feedback, Production
 
 _PERIOD = 1 << 10
 """Tuples between two walks through an old plan's states."""

@@ -43,11 +43,11 @@ from thalweg.engine.rows.batch import in_time_order
 from thalweg.engine.rows.layout import layouts, until
 from thalweg.engine.time_bounds import NEVER
 from thalweg.errors import OptionError, PlanError
-from thalweg.options import Feedback, Production
 from thalweg.plan.program import Rank
 from thalweg.plan.sampling import spread
 from thalweg.plan.slices import Slicing, longest
 from thalweg.plan.tree import Plan
+from thalweg.settings import Feedback, Production
 
 _STRETCH = 1 << 12
 """Tuples that engines go through one after the other: their results wait to be united."""

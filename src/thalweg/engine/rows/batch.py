@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.engine.kernels.compiled import Int64s
-from thalweg.engine.kernels.tables import T
+from thalweg.engine.kernels.tables import ROW, T
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,12 @@ def in_time_order(words: Int64s) -> Int64s:
     if (times[1:] >= times[:-1]).all():
         return words
     return words[np.argsort(times, kind="stable")]
+
+
+def in_row_order(words: Int64s) -> Int64s:
+    """Rows of words in the order in which they came."""
+    rows = words[:, ROW]
+    return words if (rows[1:] >= rows[:-1]).all() else words[np.argsort(rows, kind="stable")]
 
 
 class Waiting:

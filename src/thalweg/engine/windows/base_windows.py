@@ -199,7 +199,9 @@ class BaseWindows:
                 self.window(number)[: len(held), : layout.width] = held[:, : layout.width]
                 first = _first_number(number - stream)
                 row[k.S_OLDEST], row[k.S_NEXT] = first, first + len(held)
-                row[k.S_NEWEST] = held[-1, k.T] if len(held) else NEVER
+                reached = np.maximum.accumulate(held[:, k.T])
+                row[k.S_NEWEST] = reached[-1] if len(held) else NEVER
+                row[k.S_LAG] = (reached - held[:, k.T]).max(initial=0)
                 if layout.rows:
                     joins = held[:, layout.offered_mask] != 0
                     self.window(number)[: len(held), layout.width + k.ALIVE] = np.where(joins, k.JOINING, k.COUNTED)

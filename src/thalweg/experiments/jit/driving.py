@@ -22,8 +22,8 @@ from thalweg.experiments.experiment import Report, Row
 from thalweg.experiments.jisc.workloads import Tuples
 from thalweg.experiments.jit.workloads import Clique
 from thalweg.experiments.laps import NO_LAP, Lap, Laps, side_by_side
-from thalweg.options import Production
 from thalweg.plan.join_graph import JoinGraph
+from thalweg.settings import Production
 
 Method = Literal["nested loops", "hash"]
 

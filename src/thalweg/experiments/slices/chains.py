@@ -17,8 +17,8 @@ from thalweg.experiments.slices.driving import Course, Method, counted_work, fas
 from thalweg.experiments.slices.sizes import SEED, Chains
 from thalweg.experiments.slices.strategies import METHODS, of_auto
 from thalweg.experiments.slices.workloads import Asked, Distribution, Queries, keys_for, poisson, windows_of
-from thalweg.options import Sharing
 from thalweg.plan.slices import share
+from thalweg.settings import Sharing
 
 FIGURE_19 = "figure 19: the memory-optimal against the CPU-optimal chain"
 

@@ -33,8 +33,8 @@ from thalweg.experiments.experiment import Report, Row, rounded
 from thalweg.experiments.laps import NO_LAP, Lap, Laps, side_by_side
 from thalweg.experiments.slices.workloads import Queries, Streams
 from thalweg.experiments.workloads import MICROSECONDS
-from thalweg.options import Sharing
 from thalweg.policies import Policies
+from thalweg.settings import Sharing
 
 Method = Literal["nested loops", "hash"]
 

@@ -16,8 +16,8 @@ from thalweg.experiments.slices.driving import Course, Held, Ride, counted_work
 from thalweg.experiments.slices.sizes import Formulas
 from thalweg.experiments.slices.workloads import Asked, Queries, regular
 from thalweg.experiments.workloads import MICROSECONDS
-from thalweg.options import Sharing
 from thalweg.plan.slice_costs import SharedCost, TwoQueries, pull_up, push_down, savings, state_slice
+from thalweg.settings import Sharing
 
 FIGURE_11 = "figure 11: two queries, as counted and by equations 1 to 3"
 SAVINGS = "figure 11: what the memory-optimal chain saves, as counted and by equation 4"

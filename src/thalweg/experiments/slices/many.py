@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -30,8 +30,9 @@ MANY = "many queries over one join"
 PLANS = "as many plans"
 
 _SELECTED = (1.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8)
-_NEAR = 300
-"""Times that a thousand plans must cost at least: a mean plan has half the longest window and takes half the tuples."""
+_NEAR = 500
+"""Times that a thousand plans must cost at least. Plans like that of the one query would cost a thousand times. But the
+mean plan has half the longest window, and of the stream with selections it takes half the tuples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +49,15 @@ class Runner:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """What a runner took for each piece, and what it found."""
+    """What a runner took for each piece, and what it found.
+
+    ``work``: the tuples, probes, candidates and results that were counted.
+    """
 
     pieces: tuple[float, ...]
     joined: int
     delivered: int
+    work: int
 
     @property
     def seconds(self) -> float:
@@ -125,9 +130,9 @@ def _take_turns(
 def _drive(runner: Runner, data: Streams, sizes: Many) -> Passage:
     buckets = _open(runner, data, sizes)
     pieces = []
-    joined = delivered = 0
+    joined = delivered = work = 0
     for batches, is_timed in _batches(data, sizes):
-        known = sum(bucket.work.results for bucket in buckets)
+        known, counted = sum(bucket.work.results for bucket in buckets), _counted(buckets)
         started = time.process_time()
         count = 0
         for bucket in buckets:
@@ -141,7 +146,13 @@ def _drive(runner: Runner, data: Streams, sizes: Many) -> Passage:
             pieces.append(took)
             joined += sum(bucket.work.results for bucket in buckets) - known
             delivered += count
-    return Passage(tuple(pieces), joined, delivered)
+            work += _counted(buckets) - counted
+    return Passage(tuple(pieces), joined, delivered, work)
+
+
+def _counted(buckets: Sequence[JoinBucket]) -> int:
+    works = [bucket.work for bucket in buckets]
+    return sum(work.tuples + work.probes + work.candidates + work.results for work in works)
 
 
 def _open(runner: Runner, data: Streams, sizes: Many) -> list[JoinBucket]:
@@ -201,6 +212,8 @@ def _rows(streams: int, runs: Mapping[tuple[str, int], Passage], arrived: int) -
                 "cpu_seconds": rounded(run.seconds),
                 "ns_per_tuple": rounded(run.seconds / arrived * 1e9),
                 "times_one_query": rounded(run.seconds / one.seconds),
+                "counted_work": run.work,
+                "work_times_one_query": rounded(run.work / one.work),
             }
         )
     return rows
@@ -214,7 +227,7 @@ def _claims(streams: int, runs: Mapping[tuple[str, int], Passage], sizes: Many) 
     return [
         at_most(f"{streams} streams: time of {most:,} queries / of the one with the longest window", shared, 5),
         at_least(
-            f"{streams} streams: time of {most:,} plans, by {plans} of them / of that one query",
+            f"{streams} streams: time of {most:,} plans, taken from {plans} of them / of that one query",
             apart,
             _NEAR * most / 1000,
         ),

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from thalweg.experiments.experiment import Document, Row
 from thalweg.experiments.slices import chains, formulas, many, strategies
+from thalweg.experiments.slices.sizes import ON_SPARK
 
 _COLOURS = {
     "memory": "#0b6e99",
@@ -31,33 +32,34 @@ def draw(document: Document, directory: Path) -> list[Path]:
     """Draw every figure that the document has rows for; returns the files."""
     directory.mkdir(parents=True, exist_ok=True)
     files = []
-    for name, part, paint in _figures():
-        rows = [row for row in document["rows"] if row["part"] == part]
+    for name, parts, paint in _figures():
+        rows = [row for row in document["rows"] if row["part"] in parts]
         if rows:
-            figure = paint(part, rows)
+            figure = paint(parts[0], rows)
             files.append(directory / f"{name}.png")
             figure.savefig(files[-1], dpi=150)
     return files
 
 
-def _figures() -> Iterator[tuple[str, str, Callable[[str, Sequence[Row]], Figure]]]:
-    """File name, the part that it shows, and how."""
-    yield "figure_11", formulas.SAVINGS, _savings
+def _figures() -> Iterator[tuple[str, tuple[str, ...], Callable[[str, Sequence[Row]], Figure]]]:
+    """File name, the parts that it shows, and how."""
+    yield "figure_11", (formulas.SAVINGS,), _savings
     for number, up, label in (
         ("17", "tuples_held", "tuples held"),
         ("18", "results_per_s", "results per second of processor time"),
     ):
         for method in strategies.METHODS:
             name = f"figure_{number}_{method.replace(' ', '_')}"
-            yield name, strategies.part(method), _against_rate(("windows", "selected", "joined"), up, label)
+            yield name, (strategies.part(method),), _against_rate(("windows", "selected", "joined"), up, label)
     yield (
         "figure_19",
-        chains.FIGURE_19,
+        (chains.FIGURE_19,),
         _against_rate(
             ("method", "windows", "queries", "selections"), "results_per_s", "results per second of processor time"
         ),
     )
-    yield "many_queries", many.MANY, _many
+    yield "many_queries", (many.MANY, many.PLANS), _against_queries("ns_per_tuple", "nanoseconds per tuple")
+    yield "many_queries_on_spark", (ON_SPARK,), _against_queries("trigger_seconds", "seconds per trigger")
 
 
 def _savings(part: str, rows: Sequence[Row]) -> Figure:
@@ -110,20 +112,26 @@ def _lines(axes: Axes, rows: Sequence[Row], up: str) -> None:
     axes.grid(visible=True, alpha=0.3)
 
 
-def _many(part: str, rows: Sequence[Row]) -> Figure:
-    figure = Figure(figsize=(6.4, 4.0), layout="constrained")
-    axes = figure.add_subplot()
-    axes.set_title(part, fontsize=10)
-    for (streams, measured), each in _by(rows, ("streams", "measured")):
-        points = [(_number(row, "queries"), _number(row, "ns_per_tuple")) for row in each]
-        axes.plot(*zip(*points, strict=True), marker="o", label=f"{streams} streams, {measured}")
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xlabel("queries")
-    axes.set_ylabel("nanoseconds per tuple")
-    axes.grid(visible=True, alpha=0.3)
-    axes.legend(fontsize=8)
-    return figure
+def _against_queries(up: str, label: str) -> Callable[[str, Sequence[Row]], Figure]:
+    """What 1 to 1,000 queries cost: a flat line is what sharing is for."""
+
+    def paint(part: str, rows: Sequence[Row]) -> Figure:
+        figure = Figure(figsize=(6.4, 4.0), layout="constrained")
+        axes = figure.add_subplot()
+        axes.set_title(part, fontsize=10)
+        for (streams, measured), each in _by([{"measured": "", **row} for row in rows], ("streams", "measured")):
+            points = [(_number(row, "queries"), _number(row, up)) for row in each]
+            name = f"{streams} streams, {measured}".removesuffix(", ")
+            axes.plot(*zip(*points, strict=True), marker="o", label=name)
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_xlabel("queries")
+        axes.set_ylabel(label)
+        axes.grid(visible=True, alpha=0.3)
+        axes.legend(fontsize=8)
+        return figure
+
+    return paint
 
 
 def _by(rows: Sequence[Row], columns: Sequence[str]) -> Iterator[tuple[tuple[str, ...], list[Row]]]:

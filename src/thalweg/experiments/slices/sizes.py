@@ -9,6 +9,8 @@ from thalweg.experiments.experiment import Scale
 from thalweg.experiments.slices.workloads import Distribution
 
 SEED = 20_060_912
+ON_SPARK = "registered queries on Spark"
+"""The part of a document; here, so that to draw it needs no Spark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,8 @@ class OnSpark:
     """Registered queries on Spark.
 
     Attributes:
-        queries: so many over one join; one of these is 1.
+        streams: joins of so many streams.
+        queries: so many over each; one of these is 1.
         rate: tuples per second and stream.
         keys: how many keys there are.
         window_s: the window in seconds, which the first trigger fills.
@@ -107,6 +110,7 @@ class OnSpark:
 
     """
 
+    streams: tuple[int, ...]
     queries: tuple[int, ...]
     rate: float
     keys: int
@@ -150,13 +154,13 @@ SIZES: dict[Scale, Sizes] = {
         Strategies(_around_the_middle(), (20, 80), 90, 4),
         Chains((12, 36), (80,), 90, 4),
         Many((2, 4), (1, 10, 100, 1_000), (1, 10, 30), 1_000, 30, 60, 3, 30_000, 4),
-        OnSpark((1, 10, 100), 10_000.0, 100_000, 10, 200_000, 10, 4, 2),
+        OnSpark((2, 4), (1, 10, 100), 10_000.0, 100_000, 10, 200_000, 10, 4, 2),
     ),
     "paper": Sizes(
         Formulas(40, 30, (3, 6, 9, 12, 15, 18, 21, 24, 27), (0.1, 0.2, 0.4, 0.5, 0.6, 0.8, 0.9), (40, 10, 2), 30),
         Strategies(tuple(Setting(*each) for each in product(_WINDOWS, _SELECTED, _JOINED)), (20, 40, 60, 80), 90, 4),
         Chains((12, 24, 36), (20, 40, 60, 80), 90, 4),
         Many((2, 4), (1, 10, 100, 1_000), (1, 10, 30), 1_000, 30, 120, 6, 30_000, 8),
-        OnSpark((1, 10, 100, 1_000), 10_000.0, 100_000, 10, 400_000, 14, 4, 3),
+        OnSpark((2, 4), (1, 10, 100, 1_000), 10_000.0, 100_000, 10, 400_000, 14, 4, 3),
     ),
 }

@@ -18,7 +18,7 @@ from thalweg.experiments.laps import Laps
 from thalweg.experiments.slices.driving import Course, Held, Method, best_of, counted_work, faster
 from thalweg.experiments.slices.sizes import SEED, Setting, Strategies
 from thalweg.experiments.slices.workloads import poisson, three_queries
-from thalweg.options import Sharing
+from thalweg.settings import Sharing
 
 CONTENDERS: tuple[Sharing, ...] = ("memory", "auto", "pull_up", "push_down", "none")
 _PAPERS: tuple[Sharing, ...] = ("pull_up", "push_down")

@@ -30,7 +30,6 @@ Rivals:
 an allocation what a running join needs.
 """
 
-from thalweg.options import AllocationPolicy
 from thalweg.plan.allocation.allowances import Allocation, Harvest
 from thalweg.plan.allocation.derivation import model_of_plan, model_of_programs, model_of_tree
 from thalweg.plan.allocation.division import Division, Way, divide
@@ -38,6 +37,7 @@ from thalweg.plan.allocation.flows import Flows, saturation
 from thalweg.plan.allocation.model import AllocationModel, HalfWayJoin, StateLoad, StreamLoad
 from thalweg.plan.allocation.path_table import PathRow, path_table
 from thalweg.plan.allocation.registry import POLICIES, allocate
+from thalweg.settings import AllocationPolicy
 
 __all__ = [
     "POLICIES",

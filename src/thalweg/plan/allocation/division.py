@@ -11,12 +11,12 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from thalweg.options import AllocationPolicy, Budget
 from thalweg.plan.allocation.allowances import Allocation
 from thalweg.plan.allocation.flows import Steps, saturation
 from thalweg.plan.allocation.harvest import SEGMENTS
 from thalweg.plan.allocation.model import AllocationModel
 from thalweg.plan.allocation.registry import allocate
+from thalweg.settings import AllocationPolicy, Budget
 
 EXPLORED = 1 / 16
 """The share of the budget that goes evenly to all paths: little is lost, and a path that nothing else is given to still

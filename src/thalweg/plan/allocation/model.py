@@ -194,8 +194,9 @@ class AllocationModel:
                 name = self.name_of(self.half_ways[index])
                 raise AllocationError(f"{name}: the paths that share it do not go on together, or there are none")
         for state in self.states:
-            entries = [self.entry(head, state.node) for head in sorted(state.node)]
-            ends = {self.paths[h][step + 1 :] for h, step in zip(state.node, entries, strict=True) if step is not None}
+            heads = sorted(state.node)
+            entries = [self.entry(head, state.node) for head in heads]
+            ends = {self.paths[h][step + 1 :] for h, step in zip(heads, entries, strict=True) if step is not None}
             if None in entries or len(ends) != 1 or () in ends:
                 raise AllocationError(
                     f"state {self.state_name(state.node)}: the paths of its streams do not all lead through it"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from thalweg.errors import AllocationError
-from thalweg.options import AllocationPolicy
 from thalweg.plan.allocation.allowances import Allocation
 from thalweg.plan.allocation.grepp import grepp
 from thalweg.plan.allocation.harvest import harvest
@@ -13,6 +12,7 @@ from thalweg.plan.allocation.heuristics import best_hj, ebest_hj, equal_hj, glob
 from thalweg.plan.allocation.jaqpot import jaqpot
 from thalweg.plan.allocation.model import AllocationModel
 from thalweg.plan.allocation.shedding import random_shedding
+from thalweg.settings import AllocationPolicy
 
 POLICIES: Mapping[AllocationPolicy, Callable[[AllocationModel, float], Allocation]] = {
     "jaqpot": jaqpot,

@@ -1,0 +1,236 @@
+"""How a budget is divided batch by batch, where a batch may be run again (JAQPOT 4).
+
+Design
+    What attempts at a batch refuse must be the same, whatever their engines have been through. So a batch begins with
+    accounts that its number alone decides, and with what earlier batches have counted: tuples per second of event time,
+    and per allowed probe what it led to. Both are committed. How many tuples each stream brings is known before the
+    first probe. So the budget of a batch is divided over exactly these.
+
+    A budget that follows the clock is given as the number of probes that a batch may make. It is no limit on any one
+    step. So nothing is refused as long as what is left is enough for what is still to come, as far as that can be told.
+    This is looked at whenever so many tuples of the batch have been taken.
+
+Invariant
+    Feeds are a function of what was committed, of the batch and of the tuples taken so far. Between two batches nothing
+    can be paid for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from thalweg.adapt.spending import NOTHING_TO_DIVIDE, PERIOD, TRUSTED
+from thalweg.cql.query import Query, RangeWindow
+from thalweg.engine.bucket import Bucket
+from thalweg.engine.machine.accounts import Accounts, Spent
+from thalweg.plan.allocation import AllocationModel, Division, HalfWayJoin, divide, model_of_programs, saturation
+from thalweg.plan.join_graph import JoinGraph
+from thalweg.plan.plan_json import statistics_from_json, statistics_to_json
+from thalweg.plan.statistics import LEAST_WINDOW, MOST_WINDOW, Statistics
+from thalweg.settings import AllocationPolicy, Budget
+
+_LEAST_RATE = 1e-9
+"""Tuples of a stream that brings none: models have no streams without a rate."""
+_LEAST_SHARE = 1 / 1024
+"""Of what is needed, that a budget by the clock grants in any case: with nothing, nobody could tell what is missing."""
+_DIGITS = 12
+"""Of what is committed: as many as mean something."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchUse:
+    """What a batch spent.
+
+    Attributes:
+        needed: probes that would have refused nothing, as it was thought before the first of them.
+        granted: probes that it was given.
+        spent: what was asked for.
+
+    """
+
+    needed: float
+    granted: float
+    spent: Spent
+
+
+class BatchSpender:
+    """Divides the budget of one bucket, batch by batch.
+
+    Calls: :meth:`begin` a new bucket, or :meth:`restore` what was committed; :meth:`serve` with other readers. Then for
+    every batch :meth:`begin_batch`, :meth:`look` now and then, :meth:`end_batch`.
+
+    Attributes:
+        budget: the one that holds now.
+        statistics: what is known of the streams, as it was first.
+        period: after how many tuples of a batch there should be a look.
+
+    """
+
+    period = PERIOD
+
+    def __init__(self, query: Query, budget: Budget, policy: AllocationPolicy) -> None:
+        self.budget, self._policy = budget, policy
+        self._option = budget.text
+        self._commanded: Budget | None = None
+        self.statistics = Statistics.default(query)
+        self._rates = list(self.statistics.rates)
+        self._productivities: dict[str, float] = {}
+        self._know(query)
+
+    def _know(self, query: Query) -> None:
+        self._query, self._graph = query, JoinGraph.of(query)
+        self._unpaid = frozenset(s for s, ref in enumerate(query.streams) if ref.is_static)
+
+    def begin(self, statistics: Statistics) -> None:
+        """A bucket begins of which nothing else is known."""
+        self.statistics, self._rates = statistics, list(statistics.rates)
+
+    def serve(self, query: Query) -> None:
+        """There are other readers from now on. Windows that last longer hold more."""
+        known = self.statistics
+        windows = list(known.windows)
+        for stream, ref in enumerate(query.streams):
+            if isinstance(ref.window, RangeWindow) and ref.window.width_us is not None and not ref.is_static:
+                size = known.rates[stream] * ref.window.width_us / 1e6
+                windows[stream] = min(max(size, LEAST_WINDOW), MOST_WINDOW)
+        self.statistics = replace(known, windows=tuple(windows))
+        self._know(query)
+
+    # -- A batch ------------------------------------------------------------------------
+
+    def begin_batch(self, join: Bucket, accounts: Accounts, coming: Sequence[int], most: float | None) -> None:
+        """A batch begins that takes so many tuples of each stream; ``most``: the probes that there is time for."""
+        self._position, self._coming, self._most = join.counts[0], coming, most
+        self._seen = accounts.spent
+        self._model: AllocationModel | None = None
+        self._needed = self._granted = 0.0
+        if len(self._query.streams) > 1 and any(coming):
+            self._model = self._known(accounts)
+            self._needed = saturation(self._model)
+            self._granted = self._all_granted(self._needed)
+        self._divide(accounts, 1.0, 0)
+
+    def look(self, join: Bucket, accounts: Accounts) -> None:
+        """Divide what is left anew."""
+        if self._model is None:
+            return
+        spent, before = accounts.spent, self._seen
+        self._model, self._seen = _counted(self._model, before, spent), spent
+        taken = (join.counts[0] - self._position) / sum(self._coming)
+        self._divide(accounts, max(0.0, 1.0 - taken), int(spent.allowed.sum()))
+
+    def end_batch(self, accounts: Accounts, seconds: float) -> BatchUse:
+        """A batch ends in which event time went on by so much: remember what was counted."""
+        spent = accounts.spent
+        if self._model is not None:
+            for half_way in _counted(self._model, self._seen, spent).half_ways:
+                self._productivities[_name(half_way)] = _rounded(half_way.productivity)
+            if seconds > 0:
+                rates = zip(self._rates, self._coming, strict=True)
+                self._rates = [
+                    rate if stream in self._unpaid else _rounded((rate + came / seconds) / 2)
+                    for stream, (rate, came) in enumerate(rates)
+                ]
+        self.rest(accounts)
+        return BatchUse(self._needed, self._granted, spent)
+
+    def rest(self, accounts: Accounts) -> None:
+        """Let nothing be paid for: no batch is being taken."""
+        streams = len(self._query.streams)
+        accounts.set_feeds([[0.0] * (streams - 1)] * streams)
+
+    def _known(self, accounts: Accounts) -> AllocationModel:
+        """A model of this batch, whose unit of time is the batch."""
+        model = model_of_programs(accounts.programs, self._graph, self.statistics, names=self._query.aliases)
+        streams = [
+            replace(load, rate=max(float(came), _LEAST_RATE))
+            for load, came in zip(model.streams, self._coming, strict=True)
+        ]
+        half_ways = [
+            _of_productivity(each, self._productivities.get(_name(each), each.productivity)) for each in model.half_ways
+        ]
+        return replace(model, streams=tuple(streams), half_ways=tuple(half_ways))
+
+    def _all_granted(self, needed: float) -> float:
+        """The probes that the batch may make."""
+        if self.budget.is_auto:
+            return max(0.0 if self._most is None else self._most, _LEAST_SHARE * needed)
+        if self.budget.probes is None:
+            return self.budget.per_second(needed)
+        paid = [stream for stream in range(len(self._coming)) if stream not in self._unpaid]
+        seconds = sum(self._coming[s] for s in paid) / sum(self._rates[s] for s in paid)
+        return self.budget.per_second(needed) * seconds
+
+    def _divide(self, accounts: Accounts, left: float, made: int) -> None:
+        """Divide what is granted over the tuples; ``left``: the share of them that is still to come."""
+        model = self._model
+        division = NOTHING_TO_DIVIDE
+        if model is not None:
+            needed, granted = saturation(model), self._granted
+            if self.budget.is_auto:  # what was not needed so far may be needed now
+                needed, granted = left * needed, max(granted - made, _LEAST_SHARE * left * needed)
+            share = granted / needed if needed else float("inf")
+            division = self._division(model, share)
+        accounts.follow(division)
+
+    def _division(self, model: AllocationModel, share: float) -> Division:
+        return divide(model, Budget(share=share), self._policy, self._unpaid)
+
+    # -- What is remembered -------------------------------------------------------------
+
+    def change(self, budget: Budget) -> None:
+        """There is another budget from the next batch on, by command: until the option itself is another."""
+        self.budget = self._commanded = budget
+
+    def to_json(self) -> dict[str, Any]:
+        """What is committed with a batch."""
+        return {
+            "option": self._option,
+            "commanded": None if self._commanded is None else self._commanded.text,
+            "statistics": statistics_to_json(self.statistics),
+            "rates": self._rates,
+            "productivities": dict(sorted(self._productivities.items())),
+        }
+
+    def restore(self, known: Mapping[str, Any] | None, places: Sequence[int]) -> None:
+        """Go on where :meth:`to_json` was; ``places`` are the positions that its streams have now.
+
+        What was counted of streams that have changed places is of no use.
+        """
+        if known is None:
+            return
+        if known["commanded"] is not None and known["option"] == self._option:
+            self.change(replace(Budget.parse(known["commanded"]), parts=self.budget.parts))
+        if list(places) == sorted(places):
+            self.statistics = statistics_from_json(known["statistics"])
+            self._rates, self._productivities = list(known["rates"]), dict(known["productivities"])
+
+
+def _counted(model: AllocationModel, before: Spent, now: Spent) -> AllocationModel:
+    """The model by what was counted meanwhile; what was known before counts a little."""
+    allowed, found = now.allowed - before.allowed, now.found - before.found
+    half_ways = []
+    for each, users in zip(model.half_ways, model.users(), strict=True):
+        matches, probes = (sum(int(counts[user]) for user in users) for counts in (found, allowed))
+        half_ways.append(_of_productivity(each, (matches + TRUSTED * each.productivity) / (probes + TRUSTED)))
+    return replace(model, half_ways=tuple(half_ways))
+
+
+def _of_productivity(half_way: HalfWayJoin, productivity: float) -> HalfWayJoin:
+    return replace(half_way, selectivity=productivity / half_way.partner)
+
+
+def _name(half_way: HalfWayJoin) -> str:
+    """By which a half-way join is remembered, whatever the plan.
+
+    >>> _name(HalfWayJoin(frozenset({2, 0}), frozenset({1}), 0.1, 5.0))
+    '0,2>1'
+    """
+    bound, target = (",".join(map(str, sorted(node))) for node in (half_way.bound, half_way.target))
+    return f"{bound}>{target}"
+
+
+def _rounded(number: float) -> float:
+    return float(f"{number:.{_DIGITS}g}")
