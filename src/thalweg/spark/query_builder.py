@@ -106,7 +106,7 @@ class QueryBuilder:
 
         def prepare(known: Description | None, is_ending: bool) -> Prepared:
             division = self.divide(query)
-            prepared = self._run(query, division, options, commands, known, None, is_ending=is_ending)
+            prepared = self._operator(query, division, options, commands, known, None, is_ending=is_ending)
             schema = delivered_schema(prepared.frame)
             packed = prepared.frame.mapInArrow(delivering(registered.name, schema), DELIVERY)
             return replace(prepared, frame=packed)
