@@ -34,6 +34,7 @@ from thalweg.engine.chains import LineageShares
 from thalweg.engine.feedback.savings import Savings
 from thalweg.engine.join_bucket import JoinBucket
 from thalweg.engine.machine.accounts import Spent
+from thalweg.engine.outputs.estimates import AnswerEstimate
 from thalweg.engine.outputs.readers import Emitted
 from thalweg.engine.rows.payload import Rows
 from thalweg.engine.time_bounds import NEVER
@@ -161,6 +162,11 @@ class BucketDriver:
         """What probes were asked for under a budget so far; None if there is none."""
         accounts = None if self.join is None else self.join.accounts
         return None if accounts is None else self._spent + accounts.spent
+
+    @property
+    def estimates(self) -> dict[str, AnswerEstimate]:
+        """Under a budget, how much of its answer each query has got so far."""
+        return self._bucket.estimates if isinstance(self._bucket, JoinBucket) else {}
 
     def set_budget(self, value: int | str | Budget | None) -> None:
         """Run with another budget from the next tuple on, as of ``Options(budget=...)``; None: nothing is refused."""
