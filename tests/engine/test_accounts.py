@@ -116,7 +116,7 @@ def run_paid(
         end = min([len(setting.tuples), position + rng.randint(1, cuts), *marks])
         engine.offer(words(setting.query, setting.tuples[position:end]))
         for block in decider.advance(engine, end - position):
-            answer.update(tuple(int(x) for x in row[2:]) for row in block)
+            answer.update(tuple(int(x) for x in row[2 : 2 + n]) for row in block)
         position = end
     return answer, engine
 
@@ -237,7 +237,7 @@ def paid(feed: float, arrivals: list[int]) -> tuple[list[int], Accounts]:
     allowed = []
     for wanted in arrivals:
         kernel.feed.py_func(tables, 0)  # type: ignore[attr-defined] # compiled functions have it
-        allowed.append(sum(kernel.pay.py_func(tables, 0, 0, -1) for _ in range(wanted)))  # type: ignore[attr-defined]
+        allowed.append(sum(kernel.pay.py_func(tables, 0, 0, -1, -1) for _ in range(wanted)))  # type: ignore[attr-defined]
     return allowed, accounts
 
 

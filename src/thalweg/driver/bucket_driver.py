@@ -33,6 +33,7 @@ from thalweg.engine.chains import LineageShares
 from thalweg.engine.feedback.savings import Savings
 from thalweg.engine.join_bucket import JoinBucket
 from thalweg.engine.machine.accounts import Spent
+from thalweg.engine.outputs.estimates import AnswerEstimate
 from thalweg.engine.outputs.readers import Emitted
 from thalweg.engine.rows.payload import Rows
 from thalweg.engine.time_bounds import NEVER
@@ -142,6 +143,11 @@ class BucketDriver:
     def spender(self) -> Spender | None:
         """Who divides the budget over its probes; None: there is none, or it is divided by batch."""
         return self.budgeting.spender
+
+    @property
+    def estimates(self) -> dict[str, AnswerEstimate]:
+        """Under a budget, how much of its answer each query has got so far."""
+        return self._bucket.estimates if isinstance(self._bucket, JoinBucket) else {}
 
     def set_budget(self, value: int | str | Budget | None) -> None:
         """Run with another budget from the next tuple on, as of ``Options(budget=...)``; None: nothing is refused."""
