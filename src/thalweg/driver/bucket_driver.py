@@ -292,6 +292,7 @@ class BucketDriver:
             self._weigh()
             return []
         known = len(controller.decisions)
+        controller.promised = None if self.spender is None else self.spender.promised
         if controller.consider(join):
             self.plan = controller.plan
             self._measured = None  # the streams are not what they were
