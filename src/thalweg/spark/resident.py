@@ -217,7 +217,7 @@ class Resident:
             if target is None
             else self._record.prices.probes(target / 1e6, self._number, self.spec.partitioning.buckets, rows)
         )
-        self._driver.allow(probes, 0.0 if before is None or reached is None else (reached - before) / 1e6)
+        self._driver.budgeting.allow(probes, 0.0 if before is None or reached is None else (reached - before) / 1e6)
 
     def _obey_all(self, arriving: Arriving, failures: list[Delivery]) -> list[str]:
         """Do what the commands of a batch say; which of them were refused, and why.
