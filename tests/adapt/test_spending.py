@@ -9,7 +9,9 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
+import thalweg
 from tests.adapt.workloads import STAR, steady_star, turning_star
+from thalweg.adapt.spending import Spender
 from thalweg.cql import Source, bind
 from thalweg.cql.group import Group
 from thalweg.driver.bucket_driver import BucketDriver
@@ -136,6 +138,25 @@ def test_a_policy_that_drops_tuples_or_looks_at_parts_keeps_to_its_budget(policy
         else:
             assert use.share is None
             assert all(use.shed.values())
+
+
+def changes(budget: str, seconds: float = 30.0) -> list[str]:
+    settings = thalweg.Adaptivity(period=2_000, overhead=10.0)
+    plan = {"plan": "((h c) b) a", "adaptive": settings, "budget": budget}
+    return [each.reason for each in run(STAR, turning_star(seconds=seconds), options=plan).summary.decisions]
+
+
+def test_under_a_budget_a_better_plan_is_one_that_finds_more() -> None:
+    reasons = changes("20%")
+    assert any("results/s" in reason for reason in reasons), reasons
+    assert not any("results/s" in reason for reason in changes("100%"))
+
+
+def test_a_plan_that_costs_less_and_finds_no_more_is_not_changed_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Spender, "promised", lambda _spender, _plan, _statistics: 10.0)
+    reasons = changes("20%")
+    assert any(reason.endswith("finds 10 results/s as it is, and 10 under the other plan") for reason in reasons)
+    assert not any("is expected" in reason for reason in reasons), reasons
 
 
 def test_tuples_are_shed_at_one_instant_too() -> None:

@@ -26,6 +26,7 @@ from tests.engine.test_join import (
 from thalweg.cql.query import AttributeClass, Output, Query, RangeWindow, StreamRef
 from thalweg.engine.join.engine import JoinEngine
 from thalweg.engine.kernels import accounts as kernel
+from thalweg.engine.kernels import tables
 from thalweg.engine.machine.accounts import Accounts, Spent
 from thalweg.engine.rows.layout import layouts
 from thalweg.errors import PlanError
@@ -116,7 +117,7 @@ def run_paid(
         end = min([len(setting.tuples), position + rng.randint(1, cuts), *marks])
         engine.offer(words(setting.query, setting.tuples[position:end]))
         for block in decider.advance(engine, end - position):
-            answer.update(tuple(int(x) for x in row[2:]) for row in block)
+            answer.update(tuple(int(x) for x in row[2 : 2 + n]) for row in block)
         position = end
     return answer, engine
 
@@ -237,7 +238,7 @@ def paid(feed: float, arrivals: list[int]) -> tuple[list[int], Accounts]:
     allowed = []
     for wanted in arrivals:
         kernel.feed.py_func(tables, 0)  # type: ignore[attr-defined] # compiled functions have it
-        allowed.append(sum(kernel.pay.py_func(tables, 0, 0, -1) for _ in range(wanted)))  # type: ignore[attr-defined]
+        allowed.append(sum(kernel.pay.py_func(tables, 0, 0, -1, -1) for _ in range(wanted)))  # type: ignore[attr-defined]
     return allowed, accounts
 
 
@@ -418,6 +419,30 @@ def test_a_refused_probe_leaves_gaps_in_all_states_that_would_have_stored_what_i
     pays = [[each.gaps for each in head.instructions if isinstance(each, Pay)] for head in programs.heads]
     ab, abc = (frozenset({0, 1}), (0,)), (frozenset({0, 1, 2}), (0,))
     assert pays == [[(ab, abc), (abc,), ()], [(ab, abc), (abc,), ()], [(abc,), ()], [()]]
+
+
+@pytest.mark.parametrize("feed", [0.05, 0.5])
+def test_an_entry_leaves_with_its_oldest_component_whatever_is_refused(feed: float) -> None:
+    """So results are stale by lag alone: in a state that is refreshed seldom, nothing grows older than its windows."""
+    setting = skewed_setting()
+    engine = JoinEngine(setting.query, parse_plan("(a b) c", "abc").keeping_all(), budgeted=True)
+    accounts_of(engine).follow(paying(((feed, feed), (feed, feed), (UNLIMITED,))))
+    times = {(event.stream, event.row): event.time for event in setting.tuples}
+    entries = 0
+    for start in range(0, len(setting.tuples), 30):
+        engine.offer(words(setting.query, setting.tuples[start : start + 30]))
+        for block in engine.advance():
+            for time, _, *rows in block[:, :5].tolist():
+                assert all(time - times[stream, row] < 60 for stream, row in enumerate(rows))
+        (state,) = engine.workspace.states
+        stride, count = int(state[tables.N_STRIDE]), int(state[tables.N_COUNT])
+        held = engine.workspace.region(int(state[tables.N_REGION]), count, stride)
+        alive = held[held[:, tables.ENTRY_EXPIRY] > engine.watermark]
+        parts = [engine.windows.words_of(s, alive[:, tables.COMPONENTS + s], tables.T) for s in (0, 1)]
+        assert (alive[:, tables.ENTRY_EXPIRY] == np.minimum(*parts) + 60).all()
+        entries += len(alive)
+    assert entries > 0
+    assert accounts_of(engine).spent.refused.any()
 
 
 def test_who_looks_at_parts_of_windows_keeps_no_states() -> None:

@@ -21,7 +21,7 @@ Cost
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import astuple
 from typing import Any
 
@@ -63,7 +63,13 @@ class Controller:
         held: whether the plan stays until :meth:`release`.
         ledger: out of which looks and searches are paid; None: one that nobody shares.
 
+    Attributes:
+        promised: under a budget, the results per second that a plan would find with the best allocation, if anything is
+            refused now (JAQPOT 4.1); None: there is no budget.
+
     """
+
+    promised: Callable[[Plan, Statistics], float | None] | None = None
 
     def __init__(
         self,
@@ -231,9 +237,21 @@ class Controller:
     def _weigh(self, view: View, other: Alternative, because: str) -> Alternative | None:
         """The alternative, if changing to it has been worth it for long enough; else it may be weighed again."""
         action, outcome = weigh(view, other, self._streak, self._settings)
+        if action != "stay":
+            action, outcome = self._weigh_results(view, other, action, outcome)
         self._note(action, because + outcome, other.plan, view, other)
         self._pending, self._streak = (other.plan, self._streak + 1) if action == "wait" else (None, 0)
         return other if action == "change" else None
+
+    def _weigh_results(self, view: View, other: Alternative, action: Action, outcome: str) -> tuple[Action, str]:
+        """Under a budget a plan is better if it finds more with what there is, and not if it would cost less."""
+        before = None if self.promised is None else self.promised(self.plan, view.statistics)
+        after = None if self.promised is None else self.promised(other.plan, view.statistics)
+        if before is None or after is None:
+            return action, outcome
+        if after < before * (1 + self._settings.gain):
+            return "stay", f"the budget finds {before:,.0f} results/s as it is, and {after:,.0f} under the other plan"
+        return action, f"{outcome}, and {after:,.0f} results/s under the budget instead of {before:,.0f}"
 
     def _note(
         self, action: Action, reason: str, to: Plan | None, view: View | None = None, other: Alternative | None = None

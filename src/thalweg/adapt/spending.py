@@ -22,9 +22,18 @@ from thalweg.engine.bucket import Bucket
 from thalweg.engine.kernels.compiled import Float64s, Int64s
 from thalweg.engine.machine.accounts import Accounts, Spent
 from thalweg.engine.time_bounds import NEVER
-from thalweg.plan.allocation import AllocationModel, Division, HalfWayJoin, divide, model_of_programs
+from thalweg.plan.allocation import (
+    AllocationModel,
+    Division,
+    HalfWayJoin,
+    allocate,
+    divide,
+    model_of_plan,
+    model_of_programs,
+)
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.statistics import Statistics
+from thalweg.plan.tree import Plan
 from thalweg.settings import AllocationPolicy, Budget
 
 PERIOD = 1 << 12
@@ -82,6 +91,16 @@ class Spender:
         self.budget = budget
         self._measure(join, accounts)
         self._divide(accounts)
+
+    def promised(self, plan: Plan, statistics: Statistics) -> float | None:
+        """The results per second that a plan would find with what is granted now, divided as well as can be.
+
+        None: nothing is refused, so that all plans find the same.
+        """
+        if self._model is None or not self.division.refuses:
+            return None
+        model = model_of_plan(plan, self._graph, statistics, names=self._query.aliases)
+        return allocate(model, self.division.granted, self._policy).results
 
     def look(self, join: Bucket, accounts: Accounts) -> None:
         """Divide anew, if it is due: whenever so many tuples have come, however these were cut into batches."""

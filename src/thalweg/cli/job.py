@@ -115,6 +115,7 @@ class Job:
                     *kept_out,
                     spending=last.spending,
                     freshness=last.freshness,
+                    overload=totals.overload,
                 )
 
         return show_and_tell

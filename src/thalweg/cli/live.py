@@ -33,6 +33,7 @@ def write_live(
     *,
     spending: Mapping[str, Any] | None = None,
     freshness: Mapping[str, Any] | None = None,
+    overload: Sequence[str] = (),
 ) -> None:
     """Say, after a batch, which plans the buckets have run under, and what feedback has saved since the start.
 
@@ -46,6 +47,8 @@ def write_live(
         known["streams"] = {alias: asdict(intake) for alias, intake in streams.items()}
     if spending:
         known["spending"] = dict(spending)
+    if overload:
+        known["overload"] = list(overload)
     if freshness:
         known["freshness"] = dict(freshness)
     if refused:
@@ -122,6 +125,9 @@ def print_live(console: Console, known: Mapping[str, Any]) -> None:
         for row in told:
             table.add_row(*row)
         show(console, table)
+    for change in known.get("overload", ()):
+        console.print()
+        console.print(change, soft_wrap=True)
     if "prices" in known.get("spending", {}):
         console.print()
         show(console, prices_table(known["spending"]["prices"]))

@@ -45,6 +45,29 @@ def spent_text(spent: Spent) -> str:
     return f"budget: {refused:,} of {spent.wanted:,} probes were refused. {found}{end}"
 
 
+def change_text(batch: int, before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
+    """What a batch has changed about what is refused, and why; None: nothing.
+
+    >>> whole, part = {"refused": 0, "budget": "auto"}, {"refused": 5, "budget": "auto", "share": 0.5, "error": 0.01}
+    >>> change_text(7, whole, {**part, "reason": "a trigger is short"})
+    'batch 7: 50.0% ± 1.0% of the answer from now on: a trigger is short'
+    >>> change_text(9, part, whole)
+    'batch 9: the full answer again'
+    >>> change_text(9, whole, {**whole, "budget": "60%"})
+    'batch 9: the budget is 60% instead of auto'
+    """
+    if not now:
+        return None
+    if before and before["budget"] != now["budget"]:
+        return f"batch {batch:,}: the budget is {now['budget']} instead of {before['budget']}"
+    if now["refused"] and not (before and before["refused"]):
+        share = share_text(now["share"], now["error"])
+        return f"batch {batch:,}: {share} of the answer from now on: {now['reason']}"
+    if before and before["refused"] and not now["refused"]:
+        return f"batch {batch:,}: the full answer again"
+    return None
+
+
 def losers(spending: Mapping[str, Any]) -> str:
     """The streams whose probes were refused, and how many of them.
 
@@ -64,6 +87,7 @@ def overload_rows(spending: Mapping[str, Any], freshness: Mapping[str, Any]) -> 
         yield "probes refused", f"{spending['refused']:,} of {spending['wanted']:,}"
         yield "who loses", losers(spending)
         yield "allowance", allowance_text(spending)
+        yield "why", spending["reason"]
     for query, streams in freshness.items():
         for alias, each in streams.items():
             yield f"age of {alias} in {query}", age_text(each)

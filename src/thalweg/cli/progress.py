@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from thalweg.cli.console import grid
+from thalweg.cli.overload import change_text
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import StreamingQueryProgress
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from thalweg.spark.app import App
+
+
+_CHANGES = 20
+"""Of what is refused, that are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +145,7 @@ class Totals:
     """All batches since a start together; ``plans`` are those used, each with the batch it was first seen after.
 
     ``refused`` are the commands that were not obeyed, with the reasons, and ``failed`` the queries that ended.
+    ``overload`` says when, and why, something began to be refused, or no longer was; ``spending`` is the last one.
     ``savings`` is what feedback saved in all of them, and what it has suspended after the last.
     """
 
@@ -156,6 +162,8 @@ class Totals:
     savings: Counter[str] = field(default_factory=Counter)
     queries: Counter[str] = field(default_factory=Counter)
     spent: Spent = field(default_factory=Spent)
+    spending: Mapping[str, Any] = field(default_factory=dict)
+    overload: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
     last: BatchReport | None = None
 
@@ -174,6 +182,10 @@ class Totals:
         self.savings.update(report.savings)
         self.queries.update(report.queries)
         self.spent.add(report.spending)
+        if report.spending and (report.rows_in or self.overload == []):
+            change = change_text(report.number, self.spending, report.spending)
+            self.overload = [*self.overload, *([] if change is None else [change])][-_CHANGES:]
+            self.spending = report.spending
         self.failed |= report.failed
         if report.savings:
             self.savings["suspended"] = report.savings["suspended"]

@@ -95,31 +95,34 @@ def print_run(console: Console, summary: Summary) -> None:
     if summary.budget is not None:
         console.print()
         show(console, _budget_table(summary.budget))
-        console.print(budget_line(summary.budget))
+        console.print(budget_line(summary.budget, None if summary.is_shared else summary.query))
 
 
 def _budget_table(budget: BudgetUse) -> Table:
-    """The probes of each step that were wanted, allowed and refused."""
-    numbers = ("step", "wanted", "allowed", "refused")
+    """The probes of each step that were wanted, allowed and refused; and what that means for the stream's results."""
+    numbers = ("step", "wanted", "allowed", "refused", "results found")
     table = grid("probes of", *numbers, right=set(numbers))
     for use in budget.steps:
-        table.add_row(use.stream, str(use.step), f"{use.wanted:,}", f"{use.allowed:,}", f"{use.refused:,}")
+        found = budget.streams.get(use.stream) if use.step == 1 else None
+        share = "" if found is None else f"{found.share:.1%} ± {found.error:.1%}"
+        table.add_row(use.stream, str(use.step), f"{use.wanted:,}", f"{use.allowed:,}", f"{use.refused:,}", share)
     return table
 
 
-def budget_line(budget: BudgetUse) -> str:
-    """How much of the answer a budget has left."""
+def budget_line(budget: BudgetUse, query: str | None = None) -> str:
+    """How much of the answer of a query a budget has left; without one, of the results of the join."""
     if budget.is_complete:
         return "The budget has refused nothing: the answer is complete."
     if any(budget.shed.values()):
         lost = ", ".join(f"{rows:,} of {alias}" for alias, rows in budget.shed.items() if rows)
         return f"Tuples were dropped at the input ({lost}). What they would have found cannot be said."
-    if budget.share is None or budget.error is None:
+    share, error = (budget.share, budget.error) if query is None else (None, None)
+    if query is not None and budget.answer is not None:
+        share, error = budget.answer.share, budget.answer.error
+    if share is None or error is None:
         return "How much of the answer is missing cannot be said: some probes had no chance to be allowed."
-    return (
-        f"About {budget.share:.1%} of the join's results were found (standard error {budget.error:.1%}), with the "
-        f"budget divided by {budget.allocation}."
-    )
+    what = "the join's results were found" if query is None else f"the answer of query '{query}' was found"
+    return f"About {share:.1%} of {what} (standard error {error:.1%}), with the budget divided by {budget.allocation}."
 
 
 def savings_table(savings: Mapping[str, int]) -> Table:

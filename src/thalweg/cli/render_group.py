@@ -47,10 +47,14 @@ def print_group(console: Console, group: Sequence[Summary]) -> None:
     console.print(f"{headline}, {found}{speed(shared)}", style="bold")
     console.print()
     came_or_went = any(summary.present != ((0, total),) for summary in group)
-    queries = grid("query", "results", *(["there"] if came_or_went else []), right={"results"})
+    is_budgeted = shared.budget is not None and not shared.budget.is_complete
+    columns = ["query", "results", *(["of its answer"] * is_budgeted), *(["there"] * came_or_went)]
+    queries = grid(*columns, right={"results", "of its answer"})
     for summary in group:
+        answer = None if summary.budget is None else summary.budget.answer
+        share = [f"{answer.share:.1%} ± {answer.error:.1%}" if answer is not None else "unknown"] * is_budgeted
         presence = [", ".join(_presence(summary, total))] if came_or_went else []
-        queries.add_row(summary.query, f"{summary.results:,}", *presence)
+        queries.add_row(summary.query, f"{summary.results:,}", *share, *presence)
     show(console, queries)
     console.print()
     console.print(f"What follows is of the join that they share. Its streams have their names from {shared.group[0]}.")

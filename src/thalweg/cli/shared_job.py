@@ -200,6 +200,7 @@ class _Watched:
                 *kept_out,
                 spending=last.spending,
                 freshness=last.freshness,
+                overload=self.totals.overload,
             )
         return bool(reports)
 

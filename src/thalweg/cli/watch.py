@@ -142,6 +142,10 @@ def warnings_of(totals: Totals, told: set[str]) -> Iterator[str]:
         if (mark := f"failed {name}") not in told:
             told.add(mark)
             yield f"warning: query '{name}' has failed and ends, the others go on: {reason}"
+    for change in totals.overload:
+        if change not in told:
+            told.add(change)
+            yield f"note: {change}"
     last = totals.last
     if last is None or last.ended:
         return

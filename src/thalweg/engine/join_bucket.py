@@ -16,7 +16,7 @@ windows hold for the others at that moment, and gets the results that come from 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import astuple, fields, replace
 from typing import ClassVar
 
@@ -37,6 +37,7 @@ from thalweg.engine.migration.joiner import Joiner, open_joiner
 from thalweg.engine.observations import Counts, Glimpse, StoreSize, Work
 from thalweg.engine.outputs.ages import Ages, Times, timed_columns
 from thalweg.engine.outputs.asked_again import AskedAgain
+from thalweg.engine.outputs.estimates import AnswerEstimate, added
 from thalweg.engine.outputs.readers import UNCOMPUTABLE, Emitted, Part, ReaderEnd, Routing
 from thalweg.engine.outputs.results import Verdict, engine_columns, needs_times, payload_columns, true_keys
 from thalweg.engine.rows.batch import Batch, Waiting, in_time_order
@@ -79,6 +80,7 @@ class JoinBucket:
         "_earlier",
         "_earlier_saved",
         "_earlier_routings",
+        "_former",
         "_deaths",
         "_relations",
     )
@@ -104,6 +106,8 @@ class JoinBucket:
         self._policies = policies
         self._rank = rank
         self._in_order = True
+        self._is_scored = policies.budget is not None
+        self._former: dict[str, AnswerEstimate] = {}
         self._ends: list[ReaderEnd] = []
         self._earlier = np.zeros(len(Work._fields), np.int64)
         self._earlier_saved = np.zeros(len(fields(Savings)), np.int64)
@@ -146,13 +150,29 @@ class JoinBucket:
             for reader in signature.readers
         }
         self._again = AskedAgain(group, asks_again, expressions, self._payloads)
+        self._weigh()
         known = {end.name: end for end in self._ends if end.name not in anew}
-        self._ends = [known.get(query.name) or ReaderEnd(query, expressions, self._payloads) for query in group.queries]
+        staying = known.keys() & {query.name for query in group.queries}
+        self._former = added(self._former, {end.name: end.estimate for end in self._ends if end.name not in staying})
+        self._ends = [
+            known.get(query.name) or ReaderEnd(query, expressions, self._payloads, is_scored=self._is_scored)
+            for query in group.queries
+        ]
         self._routing = Routing(group, self.shared)
         self._ages = Ages(group, self._payloads)
         self._lasting = {place for place, reader in enumerate(group.readers) if reader.is_lasting}
         names_and_ends = [reader.name for reader in group.readers], self.shared.slicing.ends
         self.image = ImageTag(whole, self._policies, names_and_ends)
+
+    def _weigh(self) -> None:
+        """Tell accounts how much the readers behind each bit of a mask weigh."""
+        accounts, shared = self._engine.accounts, self.shared
+        if accounts is None:
+            return
+        weights = [0.0] * shared.slicing.selections
+        for signature, bit in zip(shared.signatures, shared.bits, strict=True):
+            weights[bit] = max(weights[bit], *(self.group.readers[place].weight for place in signature.readers))
+        accounts.weigh([weight or min(filter(None, weights)) for weight in weights])  # all tuples have one bit more
 
     # -- Rows ---------------------------------------------------------------------------
 
@@ -230,13 +250,26 @@ class JoinBucket:
     ) -> Iterator[Emitted]:
         for part in self.find(limit, between, every, afresh=afresh):
             results = part.results()
+            if self._is_scored:
+                results = np.concatenate([results, part.scores()], axis=1)
             for place in part.readers:
+                if self._ends[place].is_muted:
+                    continue
                 is_lasting = place in self._lasting and self.shared.slicing.is_aged
                 mine = part.lasting(results, self._routing.ranged) if is_lasting else results
                 if place in self._again.readers:
                     mine = mine[self._again.passes(place, part.places())]
                 self._ages.note(place, mine)
                 yield from self._ends[place].add(mine)
+
+    def only(self, wanted: Mapping[str, Int64s] | None) -> None:
+        """Rows come again: these readers get results, each those that have a row of at least such a number.
+
+        Numbers are by stream. None: all get all of their results again.
+        """
+        for end in self._ends:
+            end.is_muted = wanted is not None and end.name not in wanted
+            end.first = None if wanted is None else wanted.get(end.name)
 
     def find(
         self,
@@ -439,6 +472,11 @@ class JoinBucket:
         By reader and stream.
         """
         return self._ages.take()
+
+    @property
+    def estimates(self) -> dict[str, AnswerEstimate]:
+        """Under a budget, how much of its answer each reader has got, also of those that have left."""
+        return added(self._former, {end.name: end.estimate for end in self._ends})
 
     @property
     def routings(self) -> int:

@@ -22,6 +22,7 @@ from thalweg.engine.feedback.savings import Savings
 from thalweg.engine.join_bucket import JoinBucket
 from thalweg.engine.machine.accounts import Spent
 from thalweg.engine.observations import Work
+from thalweg.engine.outputs.estimates import AnswerEstimate, added
 from thalweg.engine.outputs.readers import Emitted
 from thalweg.engine.rows.batch import Batch
 from thalweg.engine.rows.payload import TablePayload
@@ -43,7 +44,7 @@ from thalweg.replayer.schedule import (
     checked_entries,
     checked_transitions,
 )
-from thalweg.replayer.summary import BudgetUse, PlanUse, ReplayResult, StateSize, StepUse, Summary
+from thalweg.replayer.summary import BudgetUse, PlanUse, ReplayResult, Share, StateSize, StepUse, Summary
 
 WHOLE = "100%"
 """The budget that a replay begins with if only changes of it were given: it refuses nothing."""
@@ -126,6 +127,7 @@ class Replay:
         self._savings: Savings | None = None
         self._budget = self.options.budget
         self._spent = Spent.nothing(len(self.query.streams))
+        self._estimates: dict[str, AnswerEstimate] = {}
         self._decisions: tuple[Decision, ...] = ()
         self._chains: dict[str, tuple[int | None, ...]] = {}
         self._routings = 0
@@ -177,6 +179,7 @@ class Replay:
             self._savings = (self._savings or Savings()) + driver.savings
         if driver.spent is not None:
             self._spent += driver.spent
+        self._estimates = added(self._estimates, driver.estimates)
         if driver.controller is not None:
             self._decisions += tuple(driver.controller.decisions)
 
@@ -212,12 +215,12 @@ class Replay:
                 present=tuple(self.schedule.presence(reader.name, self.total)),
                 chains=self._chains,
                 routings=self._routings,
-                budget=self._budget_use(),
+                budget=self._budget_use(reader.name),
             ),
             self._late_rows(),
         )
 
-    def _budget_use(self) -> BudgetUse | None:
+    def _budget_use(self, name: str) -> BudgetUse | None:
         spender, spent = None if self._latest is None else self._latest.spender, self._spent
         if spender is None:
             return None
@@ -231,7 +234,29 @@ class Replay:
         )
         needed, granted = spender.division.needed, spender.division.granted
         shed = dict(zip(self.query.aliases, spent.shed.tolist(), strict=True))
-        return BudgetUse(self.options.allocation, needed, granted, steps, spent.share, spent.error, shed)
+        shares = {
+            alias: _of_pair(spent.share_of(s)) for s, alias in enumerate(self.query.aliases) if alias in self.moving
+        }
+        return BudgetUse(
+            self.options.allocation,
+            needed,
+            granted,
+            steps,
+            spent.share,
+            spent.error,
+            shed,
+            self._share_of(name),
+            shares,
+        )
+
+    def _share_of(self, name: str) -> Share | None:
+        """The share of a query's answer that it has got."""
+        spent, estimate = self._spent, self._estimates.get(name)
+        if spent.is_complete:
+            return Share(1.0, 0.0)
+        if not spent.is_known or estimate is None:
+            return None
+        return _of_pair(None if estimate.share is None else (estimate.share, estimate.error or 0.0))
 
     def _steps(self) -> Iterator[int]:
         schedule = self.schedule
@@ -336,6 +361,10 @@ class Replay:
         return {
             ref.alias: self._tables[ref.stream].take(pa.array(a.late)) for ref, a in self._pairs() if not ref.is_static
         }
+
+
+def _of_pair(pair: tuple[float, float] | None) -> Share | None:
+    return None if pair is None else Share(*pair)
 
 
 def _batch(stream: Arrivals, start: int, end: int) -> Batch | None:

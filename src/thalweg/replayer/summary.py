@@ -46,6 +46,22 @@ class StepUse:
 
 
 @dataclass(frozen=True, slots=True)
+class Share:
+    """An estimated share of a full answer that was found, and its standard error.
+
+    >>> f"{Share(0.613, 0.009)}"
+    '61.3% (standard error 0.9%)'
+
+    """
+
+    share: float
+    error: float
+
+    def __str__(self) -> str:
+        return f"{self.share:.1%} (standard error {self.error:.1%})"
+
+
+@dataclass(frozen=True, slots=True)
 class BudgetUse:
     """What a budget was spent on, and what was left out.
 
@@ -58,6 +74,8 @@ class BudgetUse:
             refused that had no chance to be allowed.
         error: the standard error of the share.
         shed: by stream, tuples that were dropped at the input (``allocation="random_shedding"``).
+        answer: the share of the query's own answer that it has got, after all its predicates; None: as above.
+        streams: by stream, the share of the results that its tuples would have found.
 
     """
 
@@ -68,6 +86,8 @@ class BudgetUse:
     share: float | None
     error: float | None
     shed: Mapping[str, int]
+    answer: Share | None
+    streams: Mapping[str, Share | None]
 
     @property
     def is_complete(self) -> bool:
@@ -80,8 +100,9 @@ class BudgetUse:
 class Summary:
     """What happened in a replay.
 
-    Of queries that share a join, each has a summary. ``query``, ``results`` and ``present`` are its own. All else is
-    told of the one replay that served them all, and is the same in each of their summaries. So it must not be added up.
+    Of queries that share a join, each has a summary. ``query``, ``results``, ``present`` and ``budget.answer`` are its
+    own. All else is told of the one replay that served them all, and is the same in each of their summaries. So it must
+    not be added up.
     Mappings are by alias, as the first query of ``group`` names its streams.
 
     Attributes:

@@ -133,7 +133,28 @@ def spending_of(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             for name, count in (("wanted", wanted), ("allowed", allowed), ("refused", wanted - allowed)):
                 mine[name] += count
     total["streams"] = streams
+    total["reason"] = _reason(total)
     return total
+
+
+def _reason(spending: Mapping[str, Any]) -> str:
+    """Why there are so many probes.
+
+    >>> known = {"budget": "60%", "granted": 60.0, "needed": 100.0, "refused": 40}
+    >>> _reason(known)
+    'the budget of 60% grants 60 probes, and about 100 are needed'
+    >>> _reason({**known, "budget": "auto", "target": 5.0, "prices": {"fixed": 0.5}})
+    'a trigger of 5 s, of which 0.5 s go in any case, leaves time for 60 probes, and about 100 are needed'
+    >>> _reason({**known, "refused": 0})
+    'nothing is refused'
+    """
+    if not spending["refused"]:
+        return "nothing is refused"
+    probes = f"{spending['granted']:,.0f} probes, and about {spending['needed']:,.0f} are needed"
+    if spending["budget"] != "auto":
+        return f"the budget of {spending['budget']} grants {probes}"
+    fixed = spending["prices"]["fixed"]
+    return f"a trigger of {spending['target']:g} s, of which {fixed:.2g} s go in any case, leaves time for {probes}"
 
 
 def _sum(counts: Iterable[Mapping[str, Any]]) -> Counts:

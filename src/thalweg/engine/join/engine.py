@@ -141,7 +141,7 @@ class JoinEngine:
         self.workspace = workspace = Workspace(query, slicing)
         self.windows = BaseWindows(workspace)
         self.states = KeptStates(workspace, self.windows)
-        self.machine = Machine(workspace, timed=timed, aged=slicing is not None and slicing.is_aged)
+        self.machine = Machine(workspace, timed=timed, aged=slicing is not None and slicing.is_aged, scored=budgeted)
         self.feedback = FeedbackMemory(workspace, self.windows, self.states)
         self.room = Room(workspace, self.windows, self.states, self.feedback, memory_limit)
         self.completion = Completion(workspace, self.windows, self.states, self.machine, self.room.make)
@@ -199,8 +199,9 @@ class JoinEngine:
         """Process up to ``limit`` of the offered tuples; yields blocks of results.
 
         A block has a row per result: its time, its expiry, and the row number of each stream's tuple; with several
-        readers also its mask, and the age of each stream's tuple. It is good until the next one is asked for. (Times
-        and expiries of an engine that is not ``timed`` mean nothing, unless the tuples came out of order.)
+        readers also its mask, and the age of each stream's tuple; under a budget also the number of the tuple that
+        found it, and its score (:mod:`thalweg.engine.outputs.estimates`). It is good until the next one is asked for.
+        (Times and expiries of an engine that is not ``timed`` mean nothing, unless the tuples came out of order.)
         """
         end = np.iinfo(np.int64).max if limit is None else self.workspace.taken + limit
         crowded, burst = False, 1

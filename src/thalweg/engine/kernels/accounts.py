@@ -9,6 +9,9 @@ Design
     a probe is allowed with the *chance* ``credit / spread``, at most 1, and this chance is what it is charged. Credit
     falls towards 0. One probe of 1,024 is allowed beyond it: what never has a chance cannot be estimated.
 
+    Readers may weigh differently. The chance of a probe is multiplied by the weight of the weightiest reader that may
+    get something of it, where the lightest of all weighs 1. Credit settles where charges are what is fed.
+
     Chances become decisions by error diffusion: of every whole unit of chance, exactly one probe is allowed, at a
     random point. Where a unit ends within a probe, the next point is drawn so that the probe has its chance from both
     (Deville's systematic sampling). So what was allowed differs from what was charged by less than 1, and each probe is
@@ -61,8 +64,10 @@ PAID = 1 << PAID_BITS
 # folded yet, its stream, its way; how many ways there are (1: everybody looks everywhere); whether all tuples come in
 # total order.
 A_SEED, A_OPEN, A_STREAM, A_WAY, A_WAYS, A_IN_ORDER = range(6)
-TALLIES = 6
-# Accounts.sums: a row for the whole, and one for what is below each probe that is open. Their columns: the estimate,
+A_NUMBER = 6  # how many tuples have fed accounts
+A_WEIGHED = 7  # whether some readers weigh more than others
+TALLIES = 8
+# Accounts.sums: a row for the present tuple, and one for what is below each probe that is open. Columns: the estimate,
 # its variance, and of results that the present tuple's way decides about, the standard deviation.
 Y, V, D = range(3)
 NOBODY = -1.0
@@ -81,7 +86,8 @@ class Accounts(NamedTuple):
     table: Int64s  # [stream, step, field]
     latest: Float64s  # [stream, step] the estimate of the probe that was folded last; NOBODY: there was none
     chances: Float64s  # [open probe]
-    sums: Float64s  # [1 + open probe, (estimate, variance, deviation)]
+    sums: Float64s  # [1 + open probe, (estimate, variance, deviation)] of the present tuple
+    totals: Float64s  # [stream, (estimate, variance)] of the tuples before it
     tally: Int64s
     draws: Int64s  # [stream, field]
     ways: Int64s  # [stream, way] up to which point tuples go this way; beyond the last one they are shed
@@ -93,6 +99,7 @@ class Accounts(NamedTuple):
     oldest: Int64s  # [stream, step, way] the last part of it that is
     bits: Int64s  # [1 + open probe] the ways that would have come so far; of the first, always ALL_WAYS
     place: Int64s  # [open probe] the part that its latest match lies in
+    weights: Float64s  # [selection] how much a probe for those who select so counts, at least 1
     looked: Float64s  # [stream, step] probes, as if all tuples went all ways
     found: Float64s  # [stream, step, part] their matches likewise
 
@@ -124,13 +131,14 @@ def _fold(accounts: Accounts, level: int) -> None:
             latest[stream, step] = estimate
         sums[step, D] += sums[step + 1, D] / chance
     if level == 0:
-        sums[0, V] += sums[0, D] ** 2
-        sums[0, D] = 0.0
+        accounts.totals[stream, Y] += sums[0, Y]
+        accounts.totals[stream, V] += sums[0, V] + sums[0, D] ** 2
+        sums[0, Y] = sums[0, V] = sums[0, D] = 0.0
 
 
 @jit
 def fold_all(accounts: Accounts) -> None:
-    """Make the first row of the sums say what was found until now."""
+    """Make the totals say what was found until now."""
     _fold(accounts, 0)
 
 
@@ -195,6 +203,7 @@ def feed(accounts: Accounts, stream: int) -> None:
     _fold(accounts, 0)
     accounts.tally[A_STREAM] = stream
     accounts.tally[A_WAY] = _way_of(accounts, stream)
+    accounts.tally[A_NUMBER] += 1
     accounts.draws[stream, D_COME] += 1
     table = accounts.table
     for step in range(table.shape[1]):
@@ -229,8 +238,18 @@ def _of(chance: int, cost: int) -> int:
 
 
 @inlined
-def pay(accounts: Accounts, stream: int, step: int, depth: int) -> bool:
-    """Whether the partial tuple at this depth may make the probe of this step."""
+def _weight_of(accounts: Accounts, mask: int) -> float:
+    """That of the weightiest of those who may get what the partial tuple becomes."""
+    weight = 1.0
+    for bit in range(accounts.weights.shape[0]):
+        if (mask >> bit) & 1:
+            weight = max(weight, accounts.weights[bit])
+    return weight
+
+
+@inlined
+def pay(accounts: Accounts, stream: int, step: int, depth: int, mask: int) -> bool:
+    """Whether the partial tuple at this depth, which passes these selections, may make the probe of this step."""
     table, tally = accounts.table, accounts.tally
     _fold(accounts, depth + 1)
     chance = ONE
@@ -240,7 +259,9 @@ def pay(accounts: Accounts, stream: int, step: int, depth: int) -> bool:
         return False
     if table[stream, step, P_FEED] != UNLIMITED:
         credit = table[stream, step, P_CREDIT]
-        chance = min(ONE, credit // table[stream, step, P_SPREAD])
+        chance = max(0, min(ONE, credit // table[stream, step, P_SPREAD]))
+        if chance < ONE and accounts.tally[A_WEIGHED]:
+            chance = int(min(float(ONE), chance * _weight_of(accounts, mask)))
         table[stream, step, P_CREDIT] = credit - (chance if cost == ONE else _of(chance, cost))
         if table[stream, step, P_FEED] > 0:
             chance = max(chance, LEAST)
@@ -277,13 +298,16 @@ def count_match(accounts: Accounts, stream: int, depth: int) -> None:
 
 
 @inlined
-def count_result(accounts: Accounts, stream: int, depth: int) -> None:
-    """A result was found behind the probe at this depth."""
+def count_result(accounts: Accounts, stream: int, depth: int) -> float:
+    """A result was found behind the probe at this depth; how many results of the full answer it stands for."""
+    score = 1.0
     if accounts.tally[A_WAYS] > 1 and depth >= 0:
         share = share_of(accounts, stream, accounts.bits[depth + 1])
-        accounts.sums[depth + 1, Y] += 1.0 / share
+        score = 1.0 / share
         accounts.sums[depth + 1, D] += math.sqrt(1.0 - share) / share
-    else:
-        accounts.sums[depth + 1, Y] += 1.0
+    accounts.sums[depth + 1, Y] += score
     if depth >= 0:
         accounts.table[stream, depth, P_RESULTS] += 1
+    for each in range(depth + 1):
+        score /= accounts.chances[each]
+    return score

@@ -78,6 +78,7 @@ def run(
     eddy: eddies.Eddy | None = None,
     feedback: fb.Feedback | None = None,
     accounts: budget.Accounts | None = None,
+    scores: Float64s | None = None,
 ) -> tuple[int, int]:
     """Process up to ``limit`` tuples of the inbox in total order; (what it stopped for, which store).
 
@@ -98,6 +99,8 @@ def run(
             for it.
         feedback: who says that nobody needs what a partial tuple would become; likewise.
         accounts: what probes of new tuples are paid from; likewise.
+        scores: with accounts, the last row of the output as floats: how many results of the full answer each result
+            stands for. The row before it has the number of the tuple that found it.
 
     """
     steps, programs, work = tables.steps, tables.programs, tables.work
@@ -200,8 +203,10 @@ def run(
             if not emit(mem, tables, frames, depth, output):
                 stop = k.OUTPUT_FULL
                 break
-            if accounts is not None:
-                budget.count_result(accounts, frames.program[0], depth)
+            if accounts is not None and scores is not None:
+                at = registers[k.R_OUTPUTS] - 1
+                output[output.shape[0] - 2, at] = accounts.tally[budget.A_NUMBER]
+                scores[at] = budget.count_result(accounts, frames.program[0], depth)
             phase = k.SCAN if depth >= 0 else k.FETCH
 
         elif feedback is not None and phase == k.GATE:
@@ -213,7 +218,8 @@ def run(
                 phase = k.SCAN if depth >= 0 else k.FETCH
 
         elif accounts is not None and phase == k.PAY:
-            if budget.pay(accounts, frames.program[0], steps[step, k.X_TARGET], depth):
+            mask = frames.mask[0, depth + 1]
+            if budget.pay(accounts, frames.program[0], steps[step, k.X_TARGET], depth, mask):
                 step += 1
                 phase = steps[step, k.X_OP]
             else:

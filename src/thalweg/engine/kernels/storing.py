@@ -53,7 +53,7 @@ def emit(mem: Int64s, tables: k.Tables, frames: k.Frames, depth: int, output: In
     outputs = registers[k.R_OUTPUTS]
     if outputs == output.shape[1]:
         return False
-    now, is_aged = frames.latest[0, depth + 1], output.shape[0] > 2 + n
+    now, is_aged = frames.latest[0, depth + 1], registers[k.R_AGED] != 0
     output[0, outputs] = now
     output[1, outputs] = frames.expiry[0, depth + 1]
     for stream in range(n):

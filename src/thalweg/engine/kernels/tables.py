@@ -98,7 +98,8 @@ STATUS, STATUS_BITS = 3, 2
 FINISHED, OUTPUT_FULL, WINDOW_FULL, STATE_FULL, DIRECTORY_FULL, CROWDED, FEEDBACK_FULL = range(7)
 # Frames.registers.
 R_FRAME, R_DEPTH, R_STEP, R_PHASE, R_OUTPUTS, R_DEATHS, R_WATERMARK = range(7)
-REGISTERS = 7
+R_AGED = 7  # whether results come with their masks and the ages of their components
+REGISTERS = 8
 # What the machine does next: take a tuple, look for the next match of the innermost probe, ask which part of a tuple
 # has no partner; or the next instruction. BACK ends a program that emits nothing.
 FETCH, SCAN, ASK, PROBE, STORE, EMIT, GATE, LAND, SEND, PAY = range(10)

@@ -20,6 +20,7 @@ from thalweg.errors import PlanError
 from thalweg.plan.allocation.division import Division, Way
 from thalweg.plan.allocation.harvest import SEGMENTS
 from thalweg.plan.program import Programs
+from thalweg.plan.slices import MOST_SELECTIONS
 from thalweg.plan.tree import Node
 
 _SEED = 1
@@ -58,8 +59,9 @@ class Spent:
         ended: likewise, the matches that were results.
         looked: [stream, step] probes, if tuples go several ways: as if all went all of them.
         parts: [stream, step, part] their matches likewise, by the part of the window.
-        full: an unbiased estimate of the results that would have been found if nothing had been refused.
-        variance: of this estimate.
+        estimates: [stream] an unbiased estimate of the results that its tuples would have found if nothing had been
+            refused.
+        variances: of these.
 
     """
 
@@ -73,8 +75,8 @@ class Spent:
     ended: Int64s
     looked: Float64s
     parts: Float64s
-    full: float = 0.0
-    variance: float = 0.0
+    estimates: Float64s
+    variances: Float64s
 
     @staticmethod
     def nothing(streams: int) -> Spent:
@@ -82,7 +84,18 @@ class Spent:
         steps = np.zeros((streams, max(0, streams - 1)), np.int64)
         nobody, work = np.zeros(streams, np.int64), steps.astype(np.float64)
         parts = np.zeros((*steps.shape, SEGMENTS))
-        return Spent(nobody, steps, steps, steps, work, nobody, steps, steps, work, parts)
+        none = np.zeros(streams)
+        return Spent(nobody, steps, steps, steps, work, nobody, steps, steps, work, parts, none, none)
+
+    @property
+    def full(self) -> float:
+        """An unbiased estimate of the results that would have been found if nothing had been refused."""
+        return float(self.estimates.sum())
+
+    @property
+    def variance(self) -> float:
+        """Of this estimate."""
+        return float(self.variances.sum())
 
     @property
     def wanted(self) -> Int64s:
@@ -109,6 +122,19 @@ class Spent:
         return not self.refused.any() and not self.shed.any() and bool((self.paid >= self.allowed).all())
 
     @property
+    def is_known(self) -> bool:
+        """Whether it can be said what was left out: all of it had a chance."""
+        return not self.shed.any() and not self.hopeless.any()
+
+    def share_of(self, stream: int) -> tuple[float, float] | None:
+        """The estimated share of the results that a stream's tuples would have found, and its standard error."""
+        full = float(self.estimates[stream])
+        if not self.is_known or not full:
+            return None
+        share = int(self.results[stream]) / full
+        return share, share * math.sqrt(float(self.variances[stream])) / full
+
+    @property
     def share(self) -> float | None:
         """The estimated share of the full answer that was found; None if something was refused without a chance.
 
@@ -116,7 +142,7 @@ class Spent:
         """
         if self.is_complete:
             return 1.0
-        if self.shed.any() or self.hopeless.any() or not self.full:
+        if not self.is_known or not self.full:
             return None
         return int(self.results.sum()) / self.full
 
@@ -138,8 +164,8 @@ class Spent:
             self.ended + other.ended,
             self.looked + other.looked,
             self.parts + other.parts,
-            self.full + other.full,
-            self.variance + other.variance,
+            self.estimates + other.estimates,
+            self.variances + other.variances,
         )
 
 
@@ -173,6 +199,7 @@ class Accounts:
             np.full(table.shape[:2], k.NOBODY),
             np.ones(streams),
             np.zeros((streams + 1, 3)),
+            np.zeros((streams, 2)),
             tally,
             draws,
             np.full((streams, _MOST_WAYS), k.ONE),
@@ -183,14 +210,18 @@ class Accounts:
             np.full((streams, steps, _MOST_WAYS), SEGMENTS),
             np.full(streams + 1, k.ALL_WAYS),
             np.zeros(streams + 1, np.int64),
+            np.ones(1 + MOST_SELECTIONS),
             np.zeros((streams, steps)),
             np.zeros((streams, steps, SEGMENTS)),
         )
 
     def begin(self, layouts: Sequence[StreamLayout], seed: int) -> None:
-        """Be as new: nothing was asked for, and nothing was saved."""
+        """Be as new: nothing was asked for, and nothing was saved. Readers weigh what they weighed."""
+        weights, tally = self._tables.weights.copy(), self._tables.tally.copy()
         for mine, new in zip(self._tables, Accounts.new_tables(layouts, seed), strict=True):
             mine[...] = new
+        self._tables.weights[:] = weights
+        self._tables.tally[[k.A_WEIGHED, k.A_IN_ORDER]] = tally[[k.A_WEIGHED, k.A_IN_ORDER]]
 
     def is_whole(self, target: Node) -> bool:
         """Whether what a step probes is one part: a state, or a window that time does not end."""
@@ -203,6 +234,12 @@ class Accounts:
         for stream, path in enumerate(division.costs if not division.ways else ()):
             for step, cost in enumerate(path):
                 self._tables.costs[stream, step, 0] = round(min(cost, k.MOST_COST) * k.ONE)
+
+    def weigh(self, weights: Sequence[float]) -> None:
+        """Let probes for those count more who weigh more. By the bits of masks; only ratios matter."""
+        least = min(weights)
+        self._tables.weights[: len(weights)] = [weight / least for weight in weights]
+        self._tables.tally[k.A_WEIGHED] = max(weights) > least
 
     def _set_ways(self, ways: Sequence[Way], admitted: Sequence[float]) -> None:
         tables = self._tables
@@ -255,7 +292,7 @@ class Accounts:
         """What was asked for until now."""
         k.fold_all(self._tables)
         tables = self._tables
-        table, sums = tables.table, tables.sums
+        table = tables.table
         if not table.shape[1]:
             return replace(Spent.nothing(len(table)), shed=tables.draws[:, k.D_SHED].copy())
         allowed, refused, hopeless = (table[:, :, column].copy() for column in (k.P_ALLOWED, k.P_REFUSED, k.P_HOPELESS))
@@ -270,8 +307,8 @@ class Accounts:
             table[:, :, k.P_RESULTS].copy(),
             tables.looked.copy(),
             tables.found.copy(),
-            float(sums[0, k.Y]),
-            float(sums[0, k.V]),
+            tables.totals[:, k.Y].copy(),
+            tables.totals[:, k.V].copy(),
         )
 
 

@@ -28,6 +28,9 @@ class Machine:
 
     ``aged``: results also carry their masks and the ages of their components, behind their rows.
 
+    ``scored``: behind that, the number of the tuple that found them, and how many results of the full answer they stand
+    for (as the bits of a float).
+
     Attributes:
         seconds: how long it has run, in this process.
         eddy: who picks the next probe of new tuples, if somebody does.
@@ -37,12 +40,15 @@ class Machine:
 
     __image__: ClassVar = ("_unprocessed", "_unburied", "_horizon", "eddy", "accounts")
 
-    def __init__(self, workspace: Workspace, *, timed: bool, aged: bool) -> None:
+    def __init__(self, workspace: Workspace, *, timed: bool, aged: bool, scored: bool = False) -> None:
         self._workspace = workspace
         self._timed = timed or aged
         n = len(workspace.layouts)
         self._inbox = k.Inbox(np.zeros(0, np.int64), np.zeros((n, 2), np.int64))
-        self._output = np.empty((2 * n + 3 if aged else n + 2, _OUTPUT_BLOCK), np.int64)
+        columns = (2 * n + 3 if aged else n + 2) + 2 * scored
+        self._output = np.empty((columns, _OUTPUT_BLOCK), np.int64)
+        self._scores = self._output[-1].view(np.float64) if scored else None
+        self._registers[k.R_AGED] = aged
         self._deaths = np.empty((0, 3), np.int64)
         self._horizon = FOREVER
         self.seconds = 0.0
@@ -145,6 +151,7 @@ class Machine:
                 self.eddy,
                 workspace.assembly.feedback,
                 self.accounts,
+                self._scores,
             )
         self.seconds += time.perf_counter() - started
         return stopped

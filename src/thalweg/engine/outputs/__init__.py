@@ -3,6 +3,7 @@
 - :mod:`~thalweg.engine.outputs.results`: from row numbers to result rows.
 - :mod:`~thalweg.engine.outputs.readers`: which readers of the join a result belongs to.
 - :mod:`~thalweg.engine.outputs.ages`: the times of the tuples in results, where somebody asks how fresh they are.
+- :mod:`~thalweg.engine.outputs.estimates`: under a budget, how much of its answer each reader has got.
 - :mod:`~thalweg.engine.outputs.asked_again`: selections that masks do not tell apart.
 - :mod:`~thalweg.engine.outputs.outputs`: what is emitted: results as they enter, as they leave, or aggregates of them.
 - :mod:`~thalweg.engine.outputs.departures`: results that wait to leave.

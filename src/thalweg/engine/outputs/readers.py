@@ -20,6 +20,7 @@ import pyarrow as pa
 from thalweg.cql.group import Group
 from thalweg.cql.query import Query, Reader, RowsWindow
 from thalweg.engine.kernels.compiled import Int64s
+from thalweg.engine.outputs.estimates import AnswerEstimate
 from thalweg.engine.outputs.outputs import Emitter, emitter
 from thalweg.engine.outputs.results import Verdict
 from thalweg.engine.rows.expressions import Expressions
@@ -54,26 +55,39 @@ class ReaderEnd:
     Attributes:
         name: the reader's.
         results: how many rows it has got.
+        is_muted: whether it takes no results for now.
+        first: for each stream the number of a row. Results without a row from there on are not taken; None: all are.
+        estimate: under a budget, how much of its answer that is; None: there is none, and results have no scores.
         failure: why it has ended: something cannot be computed for one of its results. None: it has not.
 
     """
 
-    __image__: ClassVar = ("results", "_emitter")
+    __image__: ClassVar = ("results", "_emitter", "estimate")
 
-    def __init__(self, query: Query, expressions: Expressions, payloads: Sequence[Rows]) -> None:
+    def __init__(
+        self, query: Query, expressions: Expressions, payloads: Sequence[Rows], *, is_scored: bool = False
+    ) -> None:
         self.name = query.name
         self.results = 0
+        self.is_muted = False
+        self.first: Int64s | None = None
+        self.estimate = AnswerEstimate() if is_scored else None
         self.failure: str | None = None
         self._payloads = payloads
         self._verdict = Verdict(query, expressions, query.residual)
         self._emitter: Emitter = emitter(query, expressions, payloads)
 
     def add(self, block: Int64s) -> Iterator[Emitted]:
-        """Take results (time, expiry, rows); yield what can be emitted at once."""
+        """Take results (time, expiry, rows, and under a budget their scores); yield what can be emitted at once."""
         yield from self._named(self._added(block))
 
     def _added(self, block: Int64s) -> Iterator[pa.Table]:
+        if self.first is not None:
+            block = block[(block[:, 2 : 2 + len(self.first)] >= self.first).any(axis=1)]
         admitted = self._verdict.keep(self._payloads, block)
+        if self.estimate is not None:
+            self.estimate.add(admitted[:, -2], admitted[:, -1].view(np.float64))
+            admitted = admitted[:, :-2]
         if len(admitted):
             yield from self._emitter.add(admitted)
 
@@ -138,6 +152,11 @@ class Part:
     def results(self) -> Int64s:
         """Time, expiry and rows of each."""
         return self._take(0, 2 + self._streams)
+
+    def scores(self) -> Int64s:
+        """The number of the tuple that found each, and its score."""
+        columns = self._block.shape[1]
+        return self._take(columns - 2, columns)
 
     def lasting(self, results: Int64s, ranged: Int64s) -> Int64s:
         """The same with the times at which they leave these windows, as far as time alone decides it."""

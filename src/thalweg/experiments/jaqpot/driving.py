@@ -20,9 +20,10 @@ from thalweg.experiments import answers
 from thalweg.experiments.answers import Ids
 from thalweg.experiments.jaqpot.workloads import Workload
 from thalweg.experiments.workloads import MICROSECONDS
-from thalweg.options import AllocationPolicy, Options, States
+from thalweg.options import Options
 from thalweg.plan.allocation import POLICIES
 from thalweg.replayer import open_replay
+from thalweg.settings import AllocationPolicy, States
 
 ALL: tuple[AllocationPolicy, ...] = tuple(POLICIES)
 HALF_WAY: tuple[AllocationPolicy, ...] = ("best_hj", "equal_hj", "global_hjpr", "ebest_hj", "sbest_hj")

@@ -20,13 +20,13 @@ from thalweg.experiments.jaqpot.pipeline import SAVED, Counted, allowances_of, f
 from thalweg.experiments.jaqpot.sizes import SEED, Budgets, Staleness
 from thalweg.experiments.jaqpot.throughput import Shares, claims_of
 from thalweg.experiments.jaqpot.workloads import RATES, SELECTIVITIES, SHAPES, WINDOWS, Shape, drawn
-from thalweg.options import AllocationPolicy
 from thalweg.plan.allocation import Allocation, AllocationModel, StreamLoad, allocate, model_of_tree, saturation
 from thalweg.plan.allocation.freshness import refresh_rates
 from thalweg.plan.allocation.jaqpot import jaqpot
 from thalweg.plan.allocation.model import names_of
 from thalweg.plan.allocation.set_cover import Cover, cost_of, greedy_cover, least_cover
 from thalweg.plan.tree import Join, Node, Tree, TreePlan, joins, parse_plan, state_nodes
+from thalweg.settings import AllocationPolicy
 
 FIGURE_9 = "figure 9 a to c: stale results, by a model of the paper's states"
 FIGURE_9D = "figure 9 d: what freshness takes of the budget, by a model of the paper's states"
