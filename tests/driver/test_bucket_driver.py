@@ -109,7 +109,7 @@ def test_notes_and_record_make_another_of_the_same_kind() -> None:
     driver.command("((h c) b) a", lasts=True)
     record, notes = (json.loads(json.dumps(known)) for known in (driver.record(), driver.notes()))
     other = BucketDriver(Group.of(QUERY), ADAPTING)
-    other.recall(driver.plan, record)
+    other.recall(driver.plan, record, range(len(QUERY.streams)))
     other.reopen(driver.bucket)
     other.recall_notes(notes)
     assert json.loads(json.dumps(other.record())) == record

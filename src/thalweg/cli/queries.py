@@ -56,7 +56,7 @@ def register(
         message = "give the query as one argument in quotes, or a --file with it, and not both."
         raise typer.BadParameter(message, param_hint="QUERY")
     with failures(debug=debug) as report:
-        from thalweg.errors import QueryError
+        from thalweg.errors import BindError, QueryError, UnsupportedError
 
         registry = _opened(directory)
         if file is not None:
@@ -66,7 +66,17 @@ def register(
             report.script = Script("QUERY", wanted)
         wanted = wanted.strip()
         report.script = None if report.script is None else Script(report.script.name, wanted)
-        run = registry.register(name, wanted)
+        try:
+            run = registry.register(name, wanted)
+        except (UnsupportedError, BindError) as error:
+            if "in process" not in str(error):
+                raise
+            raise UnsupportedError(
+                error.what,
+                error.location,
+                "It cannot share a run, then. If Spark can compute it, it gets a run of its own: add it to the file of "
+                "`thalweg run`, or call app.register, and start that again.",
+            ) from error
         if run is None:
             raise QueryError(
                 "; ".join(registry.why_apart(name, wanted)),

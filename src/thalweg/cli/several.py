@@ -96,7 +96,7 @@ class Several:
                 with activity() as doing:
                     doing("opening the streams")
                     known, catalog = opened(spark, self.streams, self.directory)
-                    bind(self.script, catalog)  # errors point into the file
+                    bind(self.script, catalog, known.typing)  # errors point into the file
                 return known
 
             first = [app()]

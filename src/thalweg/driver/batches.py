@@ -6,6 +6,7 @@ The phases that are timed here are ``probe``, ``complete`` and ``adapt``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 from thalweg.adapt.decision import Decision
 from thalweg.cql.query import Query
@@ -37,12 +38,14 @@ def run_batch(
 
     with phases("probe"):
         _offer(driver, query, rows, watermark)
-        if driver.batches is None:
+        batches = driver.budgeting.batches
+        if batches is None:
             answers = list(_answers(driver, watermark, adapt if driver.decides else None))
         else:
             driver.begin_batch()
-            answers = list(_answers(driver, watermark, driver.look_at_batch, driver.batches.period))
-            driver.end_batch()
+            look = partial(driver.budgeting.look_at_batch, join)
+            answers = list(_answers(driver, watermark, look, batches.period))
+            driver.budgeting.end_batch(join)
     # Probes complete the keys that they find absent; what that took is estimated, not measured.
     if join is not None:
         phases.move((join.seconds - ran) * join.work.completing_share(work), "probe", "complete")

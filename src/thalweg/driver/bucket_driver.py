@@ -15,10 +15,8 @@ Invariant
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
-from thalweg.adapt.batch_spending import BatchSpender, BatchUse
 from thalweg.adapt.chains import ChainDecider
 from thalweg.adapt.controller import Controller
 from thalweg.adapt.decision import Decision, plan_label
@@ -28,7 +26,8 @@ from thalweg.adapt.monitor import LOOK_ROWS, Monitor
 from thalweg.adapt.production import ProductionDecider
 from thalweg.adapt.spending import Spender
 from thalweg.cql.group import Group
-from thalweg.driver.planning import check_budget, check_by_batch, plan_for
+from thalweg.driver.budgeting import Budgeting
+from thalweg.driver.planning import plan_for
 from thalweg.engine.bucket import AnyBucket, Bucket, open_bucket
 from thalweg.engine.chains import LineageShares
 from thalweg.engine.feedback.savings import Savings
@@ -65,9 +64,7 @@ class BucketDriver:
         controller: who adapts it; None: nobody.
         production: who decides which gates its programs have; None: nobody.
         chains: who decides how windows are sliced.
-        spender: who divides the budget over its probes; None: there is none, or it is divided by batch.
-        batches: who divides the budget batch by batch; None: nobody.
-        used: what the last batch spent of a budget that is divided by batch.
+        budgeting: what is done about a budget.
         history: the plans so far.
 
     """
@@ -84,11 +81,7 @@ class BucketDriver:
         self.production = self._decider()
         self.chains = ChainDecider(self._ledger)
         self._shares: LineageShares | None = None
-        self.spender, self.batches = self._divider(), self._batch_divider()
-        self._time_for: float | None = None
-        self._seconds = 0.0
-        self.used: BatchUse | None = None
-        self._spent = Spent.nothing(len(query.streams))
+        self.budgeting = Budgeting(group, policies)
         self.history = History(query.aliases)
         self._bucket: AnyBucket | None = None
         self._measured: Statistics | None = None
@@ -103,22 +96,6 @@ class BucketDriver:
         if self._query.kind == "difference" or feedback is None or feedback.when != "auto":
             return None
         return ProductionDecider(self._graph, self._ledger)
-
-    def _divider(self) -> Spender | None:
-        """Who divides the budget, if there is one."""
-        budget = self._policies.budget
-        if budget is None or self._policies.by_batch:
-            return None
-        check_budget(self._group)
-        return Spender(self._query, budget, self._policies.allocation)
-
-    def _batch_divider(self) -> BatchSpender | None:
-        """Who divides the budget, if it is divided batch by batch."""
-        budget = self._policies.budget
-        if budget is None or not self._policies.by_batch:
-            return None
-        check_by_batch(self._group)
-        return BatchSpender(self._query, budget, self._policies.allocation)
 
     def at(self, batch: int, reached: int | None) -> None:
         """From now on it is this batch, before which so much event time was reached."""
@@ -160,8 +137,12 @@ class BucketDriver:
     @property
     def spent(self) -> Spent | None:
         """What probes were asked for under a budget so far; None if there is none."""
-        accounts = None if self.join is None else self.join.accounts
-        return None if accounts is None else self._spent + accounts.spent
+        return self.budgeting.spent(self.join)
+
+    @property
+    def spender(self) -> Spender | None:
+        """Who divides the budget over its probes; None: there is none, or it is divided by batch."""
+        return self.budgeting.spender
 
     @property
     def estimates(self) -> dict[str, AnswerEstimate]:
@@ -170,69 +151,21 @@ class BucketDriver:
 
     def set_budget(self, value: int | str | Budget | None) -> None:
         """Run with another budget from the next tuple on, as of ``Options(budget=...)``; None: nothing is refused."""
-        budget = value if isinstance(value, Budget) else Budget.of(value)
-        join = self.join
-        accounts = None if join is None else join.accounts
-        if self.batches is not None:
-            self._change_by_batch(self.batches, budget)
-            return
-        if self.spender is None or join is None or accounts is None:
-            raise OptionError(
-                f"query '{self._query.name}' was begun without a budget, and cannot be given one. "
-                "Begin it with option budget='100%', which refuses nothing."
-            )
-        self.spender.change(budget, join, accounts)
-
-    def _change_by_batch(self, batches: BatchSpender, budget: Budget) -> None:
-        if budget.is_auto and self._policies.target_us is None:
-            raise OptionError(
-                f"query '{self._query.name}' was begun without a target_trigger, so nothing says how much a budget "
-                "'auto' grants. Begin it with target_trigger='5 seconds', say."
-            )
-        batches.change(replace(budget, parts=batches.budget.parts))
-
-    # -- A budget by batch --------------------------------------------------------------
-
-    def allow(self, probes: float | None, seconds: float) -> None:
-        """The next batch has time for so many probes (None: that is not known), and brings so much event time."""
-        self._time_for, self._seconds = probes, seconds
+        self.budgeting.change(value, self.join)
 
     def begin_batch(self) -> None:
         """The rows of a batch have been offered."""
-        accounts = None if self.join is None else self.join.accounts
-        if self.batches is not None and self.join is not None and accounts is not None:
-            self.join.renew_accounts(self._batch + 1)
-            self.batches.begin_batch(self.join, accounts, self.join.coming, self._time_for)
-
-    def look_at_batch(self) -> None:
-        """A stretch of a batch has been taken."""
-        accounts = None if self.join is None else self.join.accounts
-        if self.batches is not None and self.join is not None and accounts is not None:
-            self.batches.look(self.join, accounts)
-
-    def end_batch(self) -> None:
-        """A batch has been taken."""
-        accounts = None if self.join is None else self.join.accounts
-        if self.batches is not None and accounts is not None:
-            self.used = self.batches.end_batch(accounts, self._seconds)
+        self.budgeting.begin_batch(self.join, self._batch + 1)
 
     def _begin_spending(self, statistics: Statistics, *, anew: bool) -> None:
         """Divide the budget over the probes of another plan; ``anew``: of another engine."""
-        join = self.join
-        if self.batches is not None and join is not None and join.accounts is not None:
-            self.batches.rest(join.accounts)
-        if self.spender is None or join is None or join.accounts is None:
-            return
-        if anew:
-            self.spender.begin(self._query, join, join.accounts, statistics)
-        else:
-            self.spender.begin_plan(join, join.accounts, statistics)
+        self.budgeting.divide(self.join, statistics, anew=anew)
 
     def begin(self, statistics: Statistics, text: str | None) -> None:
         """Open a new bucket under the plan that the user wrote, or the best one by what the first rows say."""
         self._measured = statistics
-        if self.batches is not None:
-            self.batches.begin(statistics)
+        if self.budgeting.batches is not None:
+            self.budgeting.batches.begin(statistics)
         self.plan = self._lasting_plan = plan = plan_for(self._query, statistics, text, self._policies.states)
         self._bucket = self._open(rank(self._graph, statistics))
         self._begin_spending(statistics, anew=True)
@@ -254,7 +187,7 @@ class BucketDriver:
     @property
     def _first_known(self) -> Statistics:
         """What may be known of the streams before anything was measured here."""
-        return Statistics.default(self._query) if self.batches is None else self.batches.statistics
+        return self.budgeting.committed or Statistics.default(self._query)
 
     def _open(self, ranked: Rank) -> AnyBucket:
         return open_bucket(
@@ -271,6 +204,7 @@ class BucketDriver:
         """Know, before a bucket is opened, that it has other readers."""
         self._group, self._query = group, group.whole
         self._graph = JoinGraph.of(group.whole)
+        self.budgeting.serve(group.whole)
 
     def serve(self, group: Group, watermark: int | None = None, anew: Collection[str] = ()) -> None:
         """Go on with other readers of the same join; see :meth:`thalweg.engine.join_bucket.JoinBucket.serve`.
@@ -280,19 +214,17 @@ class BucketDriver:
         join = self.join
         if join is None:
             raise ThalwegError(f"query '{self._query.name}' is no join, and has one reader")
-        if self.spender is not None:
-            check_budget(group)
-        if self.batches is not None:
-            check_by_batch(group)
+        self.budgeting.check(group)
         spent = self.spent
         join.serve(group, watermark, anew)
-        if spent is not None:
-            self._spent = spent
+        self.budgeting.remember(spent)
+        self.budgeting.serve(group.whole)
         self._group, self._query = group, group.whole
         self.chains.begin_with(join)
-        if self.batches is not None and self.plan is not None:
-            self.batches.serve(self._query)
-            join.transition(self.plan, rank(self._graph, self.batches.statistics))
+        batches = self.budgeting.batches
+        if batches is not None and self.plan is not None:
+            batches.serve(self._query)
+            join.transition(self.plan, rank(self._graph, batches.statistics))
         self._after_serving(join)
 
     def _after_serving(self, join: Bucket) -> None:
@@ -338,24 +270,22 @@ class BucketDriver:
     def advance(self, limit: int | None = None) -> Iterator[Emitted]:
         """Take up to so many of the offered rows; gates and the budget's division may change on the way."""
         join = self.join
-        if join is None or (self.production is None and self.spender is None):
+        if join is None or (self.production is None and self.budgeting.spender is None):
             yield from self.bucket.advance(limit)
         else:
-            yield from join.advance(limit, self._rest, None if self.spender is None else self.spender.period)
+            yield from join.advance(limit, self._rest, self.budgeting.period)
             self._rest()
 
     def _rest(self) -> None:
         """The bucket is at rest on the way through a batch."""
         self._weigh()
-        accounts = None if self.join is None else self.join.accounts
-        if self.spender is not None and self.join is not None and accounts is not None:
-            self.spender.look(self.join, accounts)
+        self.budgeting.look(self.join)
 
     def consider(self, taken: int) -> list[Decision]:
         """Let whoever is there decide about the plan and its gates; says what was decided about the plan."""
         join, spent = self.join, self.spent
         if join is not None and self.chains.consider(join):
-            self._spent = self._spent if spent is None else spent
+            self.budgeting.remember(spent)
             self._after_serving(join)  # which asks somebody new
         controller = self.controller
         if controller is None or join is None:
@@ -390,7 +320,7 @@ class BucketDriver:
         assumptions, since what was learned must not be committed. The order of its probes is not committed, and follows
         what is known.
         """
-        if self.batches is not None:
+        if self.budgeting.batches is not None:
             if states == "all":
                 raise OptionError(
                     f"query '{self._query.name}' runs under a budget, where on Spark no states are kept. Send the plan "
@@ -429,8 +359,8 @@ class BucketDriver:
 
         If attempts at a batch have to refuse the same probes: what was committed.
         """
-        if self.batches is not None:
-            return self.batches.statistics
+        if self.budgeting.committed is not None:
+            return self.budgeting.committed
         if self._measured is None:
             self._measured = (
                 Statistics.default(self._query)
@@ -461,7 +391,7 @@ class BucketDriver:
             "plan": self._plan_json(self._lasting_plan),
             "held": self._is_held,
             "history": self.history.lasting_json(),
-            "spending": None if self.batches is None else self.batches.to_json(),
+            "spending": self.budgeting.to_json(),
         }
 
     def recall(self, plan: AnyPlan | None, known: Mapping[str, Any], places: Sequence[int]) -> None:
@@ -469,8 +399,8 @@ class BucketDriver:
 
         ``places`` are the positions that the streams of the record have now.
         """
-        if self.batches is not None:
-            self.batches.restore(known["spending"], places)
+        if self.budgeting.batches is not None:
+            self.budgeting.restore(known["spending"], places)
             if isinstance(plan, TreePlan):
                 plan = TreePlan(plan.tree, frozenset())  # it may have run without a budget before
         self.plan = self._lasting_plan = plan

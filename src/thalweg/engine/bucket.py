@@ -6,7 +6,7 @@ far time has come; the answer does not depend on where the batches are cut.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from thalweg.cql.group import Group
@@ -120,6 +120,11 @@ class Bucket(AnyBucket, Protocol):
 
     def serve(self, group: Group, watermark: int | None = None, anew: Collection[str] = ()) -> None:
         """Go on with other readers of the same join, from the next row on; see :meth:`JoinBucket.serve`."""
+
+    group: Group
+
+    def only(self, wanted: Mapping[str, Int64s] | None) -> None:
+        """Rows come again: these readers get results that have a row of at least such a number, and others none."""
 
     @property
     def accounts(self) -> Accounts | None:

@@ -16,7 +16,7 @@ windows hold for the others at that moment, and gets the results that come from 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import astuple, fields, replace
 from typing import ClassVar
 
@@ -253,12 +253,23 @@ class JoinBucket:
             if self._is_scored:
                 results = np.concatenate([results, part.scores()], axis=1)
             for place in part.readers:
+                if self._ends[place].is_muted:
+                    continue
                 is_lasting = place in self._lasting and self.shared.slicing.is_aged
                 mine = part.lasting(results, self._routing.ranged) if is_lasting else results
                 if place in self._again.readers:
                     mine = mine[self._again.passes(place, part.places())]
                 self._ages.note(place, mine)
                 yield from self._ends[place].add(mine)
+
+    def only(self, wanted: Mapping[str, Int64s] | None) -> None:
+        """Rows come again: these readers get results, each those that have a row of at least such a number.
+
+        Numbers are by stream. None: all get all of their results again.
+        """
+        for end in self._ends:
+            end.is_muted = wanted is not None and end.name not in wanted
+            end.first = None if wanted is None else wanted.get(end.name)
 
     def find(
         self,

@@ -68,6 +68,7 @@ A bucket runs its batch:
 - :mod:`~thalweg.spark.resident`: a bucket that lives on: its engine, its log, its record.
 - :mod:`~thalweg.spark.reception`: the rows of a batch that came in time, and those to be kept out.
 - :mod:`~thalweg.spark.record`: what is committed beside the log.
+- :mod:`~thalweg.spark.survivors`: which rows of the log are held after all changes of queries.
 - :mod:`~thalweg.spark.refill`: an engine from the log.
 - :mod:`~thalweg.spark.watermarks`: how far time has come in it.
 - :mod:`~thalweg.spark.intake`: how many rows it was given, and kept out.

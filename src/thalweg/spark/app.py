@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
-from thalweg import cql as language
+from thalweg.cql.binder import Typing
 from thalweg.cql.query import Query
 from thalweg.driver.planning import plan_for
 from thalweg.errors import InputError, OptionError, QueryError
@@ -21,7 +21,6 @@ from thalweg.plan.explain import explain_text
 from thalweg.plan.partitioning import choose_partitioning
 from thalweg.plan.statistics import ASSUMED, Statistics
 from thalweg.spark import control, side_output
-from thalweg.spark.analysis import spark_typing
 from thalweg.spark.answer import Answer
 from thalweg.spark.bucket_output import observation
 from thalweg.spark.checkpoint import Checkpoint
@@ -123,12 +122,16 @@ class App:
         leave_word(self._commands, [each for each in self._receivers if each.query == query.name])
         return answer
 
+    @property
+    def typing(self) -> Typing:
+        """How Spark finds the types of expressions, for :func:`thalweg.cql.bind`."""
+        return self._builder.typing
+
     def _bind(self, cql: str) -> Query:
         if isinstance(cql, DataFrame):
             what = "a query is given as its text, not as a DataFrame"
             raise QueryError(what, None, "For Spark's plan of a DataFrame call df.explain().")
-        typing = spark_typing(self.spark, lambda name: self._streams[name].frame.schema)
-        queries = language.bind(cql, {name: known.source for name, known in self._streams.items()}, typing)
+        queries = self._builder.bind(cql)
         if len(queries) != 1:
             names = ", ".join(query.name for query in queries)
             raise QueryError(f"the text has {len(queries)} queries ({names})", None, "Pass one at a time.")

@@ -34,26 +34,30 @@ def overview(
 def _of_run(
     run: Run, registry: Registry, told: Mapping[str, Any] | None, sharing: Sharing, *, is_running: bool
 ) -> Iterator[dict[str, Any]]:
-    group = run.shared.group(run.registered)
-    shared, costs = share(group, sharing, is_keyed=bool(group.join.classes)), cost_shares(group)
+    slices, costs = ({}, {each.name: 1.0 for each in run.registered}) if run.is_alone else _shared(run, sharing)
     outbox = registry.outbox(run.name)
-    known = {each.name: each for each in run.registered}
-    for reader in group.readers:
-        failure = registry.failure(run, known[reader.name])
+    for each in run.registered:
+        failure = registry.failure(run, each)
         row = {
-            "query": reader.name,
+            "query": each.name,
             "run": run.name,
             "status": "failed" if failure is not None else "running" if is_running else "stopped",
             "failure": failure,
-            "slices": {
-                stream.alias: chain_text(ends)
-                for stream, ends in zip(group.join.streams, shared.slicing.ends, strict=True)
-            },
-            "results_so_far": outbox.totals(reader.name).rows,
-            "cost_share": costs[reader.name],
-            "directory": str(outbox.places.reader(reader.name)),
-            "text": known[reader.name].text,
+            "slices": slices,
+            "results_so_far": outbox.totals(each.name).rows,
+            "cost_share": costs[each.name],
+            "directory": str(outbox.places.reader(each.name)),
+            "text": each.text,
         }
         if told is not None:
-            row |= {"rows_in": sum(told["tuples"].values()), "results": told["queries"].get(reader.name, 0)}
+            results = told["results"] if run.is_alone else told["queries"].get(each.name, 0)
+            row |= {"rows_in": sum(told["tuples"].values()), "results": results}
         yield row
+
+
+def _shared(run: Run, sharing: Sharing) -> tuple[dict[str, str], dict[str, float]]:
+    """How the queries of a run share it: the slices of each window, and the cost."""
+    group = run.shared.group(run.registered)
+    shared = share(group, sharing, is_keyed=bool(group.join.classes))
+    chains = zip(group.join.streams, shared.slicing.ends, strict=True)
+    return {stream.alias: chain_text(ends) for stream, ends in chains}, cost_shares(group)

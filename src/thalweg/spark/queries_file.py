@@ -133,6 +133,7 @@ def _run_json(run: Run) -> dict[str, Any]:
         "name": run.name,
         "founder": run.founder,
         "buckets": run.buckets,
+        "alone": run.is_alone,
         "queries": [{"name": each.name, "text": each.text, "since": each.since} for each in run.registered],
         "streams": {
             name: {
@@ -156,4 +157,4 @@ def _parsed(run: dict[str, Any]) -> Run:
     }
     registered = tuple(Registered(each["name"], each["text"], each["since"]) for each in run["queries"])
     carried = {name: tuple(each["carried"]) for name, each in streams.items()}
-    return Run(run["name"], run["founder"], run["buckets"], registered, catalog, carried)
+    return Run(run["name"], run["founder"], run["buckets"], registered, catalog, carried, run["alone"])

@@ -8,20 +8,23 @@ from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from thalweg import cql as language
+from thalweg.cql.binder import Typing
 from thalweg.cql.durations import interval_option
 from thalweg.cql.group import Group
 from thalweg.cql.query import Query, StreamRef
 from thalweg.driver.planning import check_by_batch, plan_for
-from thalweg.errors import OptionError
+from thalweg.errors import OptionError, QueryError
 from thalweg.event_times import warn_of_zones
 from thalweg.options import Options
 from thalweg.plan.partitioning import choose_partitioning
 from thalweg.plan.statistics import Statistics
 from thalweg.policies import Policies
 from thalweg.spark import control, side_output
+from thalweg.spark.analysis import spark_typing
 from thalweg.spark.answer import Answer, Prepared
 from thalweg.spark.bounds import warn_of_unbounded
 from thalweg.spark.bucket_input import BucketInput
@@ -33,10 +36,11 @@ from thalweg.spark.description import BUCKETS, Description, description
 from thalweg.spark.division import Division, divide, divide_shared
 from thalweg.spark.freshness import check_freshness
 from thalweg.spark.operator import EMITTED, BucketOperator
+from thalweg.spark.outbox.delivering import DELIVERY, delivered_schema, delivering
 from thalweg.spark.outbox.sink import DELIVERED
 from thalweg.spark.relations import Broadcasted
 from thalweg.spark.run import Run, joined
-from thalweg.spark.shared_run import SharedRun, base_query
+from thalweg.spark.shared_run import SharedRun, base_query, bind_one
 from thalweg.spark.streams import Stream
 from thalweg.spark.temporary import temporary_directory
 from thalweg.spark.trigger_listener import TriggerListener
@@ -70,6 +74,49 @@ class QueryBuilder:
         return Answer(
             query.name, lambda known, is_ending: self._prepared(query, options, known, is_ending=is_ending), sessions
         )
+
+    @property
+    def typing(self) -> Typing:
+        """How Spark finds the types of expressions: all that its SQL has may be used."""
+        return spark_typing(self.spark, lambda name: self._streams[name].frame.schema)
+
+    def bind(self, text: str) -> tuple[Query, ...]:
+        """The queries of a text, as Spark understands them."""
+        return language.bind(text, self.catalog, self.typing)
+
+    def needs_spark(self, text: str, name: str) -> bool:
+        """Whether a query can share a run with nobody, since buckets cannot compute it; an error if Spark cannot, too.
+
+        Set differences share their state with nobody either.
+        """
+        try:
+            return bind_one(text, name, self.catalog).kind != "join"
+        except QueryError:
+            if len(self.bind(text)) != 1:
+                raise
+            return True
+
+    def alone(self, run: Run, options: Options, commands: CommandFiles) -> Answer:
+        """What the outbox of a run takes that has a single query, whose expressions Spark computes."""
+        [registered] = run.registered
+        [bound] = self.bind(registered.text)
+        query = replace(bound, name=run.name)
+        plan_for(query, Statistics.default(query), options.plan, options.states)
+        sessions = [self._streams[ref.stream].session for ref in query.streams if not ref.is_static]
+
+        def prepare(known: Description | None, is_ending: bool) -> Prepared:
+            division = self.divide(query)
+            prepared = self._operator(query, division, options, commands, known, None, is_ending=is_ending)
+            schema = delivered_schema(prepared.frame)
+            packed = prepared.frame.mapInArrow(delivering(registered.name, schema), DELIVERY)
+            return replace(prepared, frame=packed)
+
+        return Answer(run.name, prepare, sessions)
+
+    def schema(self, text: str, options: Options) -> pa.Schema:
+        """The columns of the results of a query that has a run of its own."""
+        [query] = self.bind(text)
+        return delivered_schema(self.answer(query, options))
 
     @property
     def catalog(self) -> dict[str, language.Source]:

@@ -149,7 +149,7 @@ class Registry:
         check_name(name)
         with self.changing():
             runs = self.runs
-            self._check_new(name, runs)
+            self.check_new(name, runs)
             registered = Registered(name, text)
             streams = self._streams(registered, runs, catalog)
             for place, run in enumerate(runs):
@@ -197,8 +197,9 @@ class Registry:
         known = catalog if catalog is not None else {name: each for run in runs for name, each in run.catalog.items()}
         return [ref.stream for ref in bind_one(registered.text, registered.name, known).streams]
 
-    def _check_new(self, name: str, runs: Sequence[Run]) -> None:
-        for run in runs:
+    def check_new(self, name: str, runs: Sequence[Run] | None = None) -> None:
+        """Refuse a name that a query has which goes on."""
+        for run in self.runs if runs is None else runs:
             if any(each.name == name and self.failure(run, each) is None for each in run.registered):
                 raise QueryError(
                     f"there is a query '{name}' in {self.directory} already",
@@ -208,7 +209,7 @@ class Registry:
 
     def _vacated(self, name: str, runs: Sequence[Run], goes_to: str | None) -> tuple[list[Run], int]:
         """The runs without a query of this name that has failed, and since when its place is free there."""
-        self._check_new(name, runs)
+        self.check_new(name, runs)
         vacated, since = list(runs), 0
         for place, run in enumerate(runs):
             others = tuple(each for each in run.registered if each.name != name)

@@ -42,6 +42,7 @@ from thalweg.spark.record import Record
 from thalweg.spark.refill import batch_of, carry_over, refill, relations_of
 from thalweg.spark.shared_run import Registered
 from thalweg.spark.spending_report import spending_report
+from thalweg.spark.survivors import survivors
 
 _NOTES = "notes.json"
 
@@ -89,14 +90,15 @@ class Resident:
         compared = record.recall(text, driver)
         if compared.rewrites:
             carry_over(self.spec, self._number, driver, record, compared, log)
-        driver.readers_are(self._group(record.first_registered))
+        left = survivors(self.spec, record, log)
+        driver.readers_are(self._group(record.first_registered if left is None else record.registered))
         driver.reopen()
         if directory is not None:
             try:
                 live_in(directory, self.bucket)
             except OSError as error:
                 _tell(self.spec, error)
-        refill(self.spec, self._number, driver, record, log)
+        refill(self.spec, self._number, driver, record, log, left)
         self._follow()
         driver.plan_anew()
         self._measures.begin_with(driver)
@@ -215,7 +217,7 @@ class Resident:
             if target is None
             else self._record.prices.probes(target / 1e6, self._number, self.spec.partitioning.buckets, rows)
         )
-        self._driver.allow(probes, 0.0 if before is None or reached is None else (reached - before) / 1e6)
+        self._driver.budgeting.allow(probes, 0.0 if before is None or reached is None else (reached - before) / 1e6)
 
     def _obey_all(self, arriving: Arriving, failures: list[Delivery]) -> list[str]:
         """Do what the commands of a batch say; which of them were refused, and why.

@@ -29,6 +29,7 @@ class Run:
         registered: the queries.
         catalog: the sources that their texts may name.
         carried: for each source, the columns that its rows have in the run.
+        is_alone: whether it has a single query for good, whose expressions Spark computes.
 
     """
 
@@ -38,6 +39,7 @@ class Run:
     registered: tuple[Registered, ...]
     catalog: Mapping[str, language.Source]
     carried: Mapping[str, tuple[str, ...]]
+    is_alone: bool = False
 
     @property
     def partitioning(self) -> Partitioning:
@@ -63,6 +65,8 @@ class Run:
 
     def apart(self, registered: Registered, streams: Sequence[str]) -> str | None:
         """Why a query over these streams cannot be one more reader here; None: it can, if its columns are carried."""
+        if self.is_alone:
+            return f"'{self.name}' has a single query, which Spark computes"
         if not set(streams) <= set(self.catalog):
             return f"query '{registered.name}' does not join what the queries of '{self.name}' join"
         return self.shared.apart(registered, self.registered)

@@ -22,7 +22,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from thalweg.errors import OptionError, QueryError, UnsupportedError, warn
+from thalweg.errors import OptionError, QueryError, warn
 from thalweg.options import Options
 from thalweg.spark.answer import Answer
 from thalweg.spark.command_files import CommandFiles
@@ -36,7 +36,7 @@ from thalweg.spark.query_builder import QueryBuilder
 from thalweg.spark.receivers import Receiver, leave_word
 from thalweg.spark.registry import Registry, check_name, known_names, names_of
 from thalweg.spark.run import Run, divided, joined, partitioning_for
-from thalweg.spark.shared_run import Registered, bind_one
+from thalweg.spark.shared_run import Registered
 from thalweg.spark.started import Started
 
 _BEGINNING = ("Initializing StreamExecution", "Initializing sources")
@@ -65,16 +65,16 @@ class SharedQueries:
         check_name(name)
         if not isinstance(text, str):
             raise OptionError(f"query '{name}' is given as its text, not as {type(text).__name__}")
-        query = bind_one(text, name, self._builder.catalog)  # what is wrong with it is said now
-        if query.kind != "join":
-            what = f"query '{name}' is a set difference (EXCEPT), and these share no run"
-            raise UnsupportedError(what, None, "Run it by app.sql.")
+        is_alone = self._builder.needs_spark(text, name)  # what is wrong with it is said now
         registry = self._registry
         if registry is None:
             if any(each.name == name for each in self._collected):
                 what = f"there is a query '{name}' already"
                 raise QueryError(what, None, "Deregister it first, or choose another name.")
             self._collected.append(Registered(name, text))
+        elif is_alone:
+            registry.check_new(name)
+            self._begin_alone(Registered(name, text), registry, self._running())
         elif registry.register(name, text, self._builder.catalog) is None:
             self._begin(text, (Registered(name, text),), registry, self._running())
 
@@ -145,12 +145,18 @@ class SharedQueries:
         for name in [run.name for run in registry.runs]:
             with registry.changing():
                 run = next(each for each in registry.runs if each.name == name)
-                answer = self._builder.shared(run, self._options, registry.commands)
+                make = self._builder.alone if run.is_alone else self._builder.shared
+                answer = make(run, self._options, registry.commands)
             self._launch(run, answer, registry, started)
         catalog = self._builder.catalog
         known = {each.name: each.text for run in registry.runs for each in run.registered}
         # One that has failed is replaced if its text is another now.
         new = [each for each in self._collected if known.get(each.name) != each.text]
+        alone = [each for each in new if self._builder.needs_spark(each.text, each.name)]
+        for each in alone:
+            registry.check_new(each.name)
+            self._begin_alone(each, registry, started)
+        new = [each for each in new if each not in alone]
         rest = [each for each in new if registry.register(each.name, each.text, catalog) is None]
         for founder, registered in divided(rest, self._builder.most_buckets(self._options), catalog):
             self._begin(founder, registered, registry, started)
@@ -173,14 +179,29 @@ class SharedQueries:
             registry.add_run(run, {reader.name: reader.schema for reader in group.readers})
         self._launch(run, answer, registry, started)
 
+    def _begin_alone(self, registered: Registered, registry: Registry, started: Started) -> None:
+        """Start a run for a query that Spark has to compute."""
+        [query] = self._builder.bind(registered.text)
+        used = {ref.stream: self._builder.catalog[ref.stream] for ref in query.streams}
+        buckets, schema = (
+            self._builder.most_buckets(self._options),
+            self._builder.schema(registered.text, self._options),
+        )
+        with registry.changing():
+            run = Run(registry.free_name(), registered.text, buckets, (registered,), used, {}, is_alone=True)
+            answer = self._builder.alone(run, self._options, registry.commands)
+            registry.add_run(run, {registered.name: schema})
+        self._launch(run, answer, registry, started)
+
     def _launch(self, run: Run, answer: Answer, registry: Registry, started: Started) -> None:
         """Have Spark run it; returns when its sources are open.
 
         Spark starts a process for the commands of every run, and gives up if that takes 10 seconds. Many at once would
         take that long.
         """
-        aliases = tuple(stream.alias for stream in run.shared.join.streams)
-        leave_word(registry.commands, [Receiver(run.name, "join", aliases, self._options.states)])
+        [founder] = self._builder.bind(run.founder)
+        aliases = tuple(founder.aliases)
+        leave_word(registry.commands, [Receiver(run.name, founder.kind, aliases, self._options.states)])
         writer = write_stream(answer, registry.results(run.name), run.name, registry.commands)
         writer = writer.option("checkpointLocation", registry.checkpoint(run.name)).queryName(run.name)
         if self._trigger:
@@ -216,9 +237,8 @@ class SharedQueries:
     def describe(self) -> list[dict[str, Any]]:
         """A dictionary for each query: its run, its slices, what was published for it, and what it costs."""
         if self._registry is None:
-            return [
-                {"query": each.name, "run": None, "status": "waiting", "text": each.text} for each in self._collected
-            ]
+            waiting = {"run": None, "status": "waiting", "failure": None}
+            return [{"query": each.name, **waiting, "text": each.text} for each in self._collected]
         told = {name: metrics_of(query.lastProgress) for name, query in self._running().runs.items()}
         return overview(self._registry, told, self._options.sharing)
 

@@ -11,13 +11,13 @@ from thalweg.spark.prices import Prices
 
 def spending_report(driver: BucketDriver, spec: Spec, prices: Prices) -> dict[str, Any] | None:
     """As JSON; None: it runs without one."""
-    if driver.batches is None or driver.used is None:
+    if driver.budgeting.batches is None or driver.budgeting.used is None:
         return None
-    used = driver.used
+    used = driver.budgeting.used
     spent = used.spent
     wanted, allowed = spent.wanted.sum(axis=1).tolist(), spent.allowed.sum(axis=1).tolist()
     report: dict[str, Any] = {
-        "budget": driver.batches.budget.text,
+        "budget": driver.budgeting.batches.budget.text,
         "needed": used.needed,
         "granted": used.granted,
         "wanted": sum(wanted),

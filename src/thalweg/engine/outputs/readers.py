@@ -55,6 +55,8 @@ class ReaderEnd:
     Attributes:
         name: the reader's.
         results: how many rows it has got.
+        is_muted: whether it takes no results for now.
+        first: for each stream the number of a row. Results without a row from there on are not taken; None: all are.
         estimate: under a budget, how much of its answer that is; None: there is none, and results have no scores.
         failure: why it has ended: something cannot be computed for one of its results. None: it has not.
 
@@ -67,6 +69,8 @@ class ReaderEnd:
     ) -> None:
         self.name = query.name
         self.results = 0
+        self.is_muted = False
+        self.first: Int64s | None = None
         self.estimate = AnswerEstimate() if is_scored else None
         self.failure: str | None = None
         self._payloads = payloads
@@ -78,6 +82,8 @@ class ReaderEnd:
         yield from self._named(self._added(block))
 
     def _added(self, block: Int64s) -> Iterator[pa.Table]:
+        if self.first is not None:
+            block = block[(block[:, 2 : 2 + len(self.first)] >= self.first).any(axis=1)]
         admitted = self._verdict.keep(self._payloads, block)
         if self.estimate is not None:
             self.estimate.add(admitted[:, -2], admitted[:, -1].view(np.float64))
