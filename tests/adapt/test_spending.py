@@ -146,7 +146,7 @@ def test_what_is_explained_of_a_budget_is_about_what_it_finds(policy: Allocation
     options = FIXED | {"budget": "20%", "allocation": policy}
     full = run(STAR, tables, options=FIXED).table.num_rows
     explained = thalweg.explain(STAR, tables, options=options).facts["budget"]["share"]
-    assert explained == pytest.approx(run(STAR, tables, options=options).table.num_rows / full, rel=0.35)
+    assert explained == pytest.approx(run(STAR, tables, options=options).table.num_rows / full, rel=0.5)
 
 
 def changes(budget: str, seconds: float = 30.0) -> list[str]:
