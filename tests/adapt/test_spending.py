@@ -140,6 +140,15 @@ def test_a_policy_that_drops_tuples_or_looks_at_parts_keeps_to_its_budget(policy
             assert all(use.shed.values())
 
 
+@pytest.mark.parametrize("policy", ["jaqpot", "random_shedding", "harvest"])
+def test_what_is_explained_of_a_budget_is_about_what_it_finds(policy: AllocationPolicy) -> None:
+    tables = steady_star(seconds=10.0)
+    options = FIXED | {"budget": "20%", "allocation": policy}
+    full = run(STAR, tables, options=FIXED).table.num_rows
+    explained = thalweg.explain(STAR, tables, options=options).facts["budget"]["share"]
+    assert explained == pytest.approx(run(STAR, tables, options=options).table.num_rows / full, rel=0.5)
+
+
 def changes(budget: str, seconds: float = 30.0) -> list[str]:
     settings = thalweg.Adaptivity(period=2_000, overhead=10.0)
     plan = {"plan": "((h c) b) a", "adaptive": settings, "budget": budget}

@@ -445,6 +445,17 @@ def test_an_entry_leaves_with_its_oldest_component_whatever_is_refused(feed: flo
     assert accounts_of(engine).spent.refused.any()
 
 
+def test_readers_weigh_what_they_weighed_when_accounts_begin_anew() -> None:
+    """As they do with every batch on Spark."""
+    accounts = Accounts(made := Accounts.new_tables(PAIR), compile_programs(parse_plan("A B", "AB"), JoinGraph(2)))
+    accounts.weigh([3.0, 1.5])
+    accounts.begin(PAIR, 7)
+    assert made.weights[:3].tolist() == [2.0, 1.0, 1.0]
+    assert made.tally[kernel.A_WEIGHED]
+    accounts.weigh([4.0, 4.0])
+    assert not made.tally[kernel.A_WEIGHED]
+
+
 def test_who_looks_at_parts_of_windows_keeps_no_states() -> None:
     setting = skewed_setting()
     engine = JoinEngine(setting.query, parse_plan("(a b) c", "abc").keeping_all(), budgeted=True)

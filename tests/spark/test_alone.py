@@ -36,6 +36,7 @@ def test_what_spark_has_to_compute_runs_beside(spark: SparkSession, tmp_path: Pa
     assert [row["status"] for row in rows.values()] == ["running"] * 4
     assert rows["divided"]["results"] >= 0
     app.register("later", LATER)
+    started.processAllAvailable()
     started.stop()
 
     for number in range(3, 6):

@@ -127,6 +127,8 @@ class SharedJob:
         console = output()
         rows = overview(registry, sharing=self.options.sharing)
         results = {name: count for each in totals.values() for name, count in each.queries.items()}
+        # A run that has no slices has one query, and counts its results by its own name.
+        results = {row["query"]: results.get(row["query"] if row["slices"] else row["run"], 0) for row in rows}
         runs = counted(len(totals), "run")
         console.print(
             f"{counted(len(rows), 'query').replace('querys', 'queries')} in {runs}: "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from thalweg.cql.query import Query
-from thalweg.plan.allocation import divide, model_of_plan
+from thalweg.plan.allocation import allocate, divide, model_of_plan
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.statistics import Statistics
 from thalweg.plan.tree import Plan, format_node
@@ -34,6 +34,10 @@ def explain_budget(
             allowed = min(flow, feed * stream.rate)
             steps.append({"probe": format_node(half_way.target, query.aliases), "wanted": flow, "allowed": allowed})
             flow = allowed * half_way.productivity
+        if division.admitted or division.ways:  # what is let in, and looked at, decides more than what tuples pay
+            flows = allocate(model, division.granted, policy).flows
+            steps = [dict(each, allowed=probes) for each, probes in zip(steps, flows.probes[head], strict=True)]
+            flow = flows.matches[head][-1]
         programs[query.aliases[head]] = steps
         found += flow
         full += stream.rate * model.cardinalities(head)[-1]

@@ -4,8 +4,8 @@ The one query selects all rows. The many select disjoint shares of the same rows
 exactly the rows of the one: what is compared is what serving many costs, at equal output.
 
 A query that is registered while they run takes effect at the boundary of a batch. What is timed is how long that takes
-from the call until its first results are published, in seconds and in triggers: the one that is going on when it is
-registered counts as the first.
+from the call until its first results are published, in seconds and in triggers that bring rows: the one that is going
+on when it is registered counts as the first.
 """
 
 from __future__ import annotations
@@ -153,20 +153,20 @@ def _enter_once(
     feed = _Feed(batches.files, scratch / "files")
     feed.bring(sizes.warm_up)
     app = _app(spark, replace(batches, files=feed.files), sizes, count, scratch / "app")
-    started = app.start(scratch / "runs")
+    started, began = app.start(scratch / "runs"), time.perf_counter()
     try:
         (query,) = started.runs.values()
-        query.processAllAvailable()
-        feed.bring(1)
+        while _taken(query) < sum(feed.files.rows(sizes.warm_up)):
+            _look(query, "its first files are not taken", began)
         before, asked = _last_batch(query), time.perf_counter()
+        feed.bring(1)
         app.register(_LATE, _share(batches, 0, 2))
         while (first := _first_results(query)) is None:
-            if not query.isActive or time.perf_counter() - asked > _PATIENCE_SECONDS:
-                raise ThalwegError(f"a query that was registered had no results after {_PATIENCE_SECONDS:g} seconds")
-            if _last_batch(query) > before + feed.brought - sizes.warm_up - 1:
+            if _taken(query) >= sum(feed.files.rows(feed.brought)):
                 feed.bring(1)
-            time.sleep(_LOOK_SECONDS)
-        return time.perf_counter() - asked, first - before
+            _look(query, "a query that was registered has no results", asked)
+        passed = [each for each in query.recentProgress if rows_of_files(each) and before < each.batchId <= first]
+        return time.perf_counter() - asked, len(passed)
     finally:
         started.stop()
 
@@ -194,6 +194,18 @@ class _Feed:
                 place = Path(name, file_name(number))
                 os.link(self._from / place, self.files.directory / place)
         self.brought += count
+
+
+def _look(query: StreamingQuery, what: str, since: float) -> None:
+    """Wait a moment before the next look at a run, if it still goes on."""
+    if not query.isActive or time.perf_counter() - since > _PATIENCE_SECONDS:
+        raise ThalwegError(f"{what} after {_PATIENCE_SECONDS:g} seconds, or the run has ended")
+    time.sleep(_LOOK_SECONDS)
+
+
+def _taken(query: StreamingQuery) -> int:
+    """The rows that a run has taken from files."""
+    return sum(map(rows_of_files, query.recentProgress))
 
 
 def _last_batch(query: StreamingQuery) -> int:
