@@ -84,6 +84,10 @@ def overload_rows(spending: Mapping[str, Any], freshness: Mapping[str, Any]) -> 
     """What is said of the last batch, in a few words each."""
     if spending:
         yield "share of the answer", share_text(spending["share"], spending["error"])
+        queries = spending.get("queries", {})
+        if len(queries) > 1:
+            for name, each in queries.items():
+                yield f"share of {name}", share_text(each["share"], each["error"])
         yield "probes refused", f"{spending['refused']:,} of {spending['wanted']:,}"
         yield "who loses", losers(spending)
         yield "allowance", allowance_text(spending)

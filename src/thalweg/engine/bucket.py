@@ -134,7 +134,10 @@ class Bucket(AnyBucket, Protocol):
         """Event times of what results are made of, where somebody asks how fresh it is; see :mod:`outputs.ages`."""
 
     def renew_accounts(self, seed: int) -> None:
-        """Let probes be paid from new accounts; ``seed``: where their random numbers begin."""
+        """Let probes be paid from new accounts; ``seed``: where their random numbers begin.
+
+        Estimates of what readers lack begin anew, too.
+        """
 
     @property
     def gated(self) -> Gated | None:

@@ -506,6 +506,9 @@ class JoinBucket:
     def renew_accounts(self, seed: int) -> None:
         if isinstance(self._engine, JoinEngine):
             self._engine.renew_accounts(seed)
+        self._former = {}
+        for end in self._ends:
+            end.estimate = None if end.estimate is None else AnswerEstimate()
 
     @property
     def gated(self) -> Gated | None:

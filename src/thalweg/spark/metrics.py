@@ -133,8 +133,28 @@ def spending_of(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             for name, count in (("wanted", wanted), ("allowed", allowed), ("refused", wanted - allowed)):
                 mine[name] += count
     total["streams"] = streams
+    total["queries"] = _shares_of_queries(reports, total["share"])
     total["reason"] = _reason(total)
     return total
+
+
+def _shares_of_queries(reports: Sequence[Mapping[str, Any]], share: float | None) -> dict[str, dict[str, float | None]]:
+    """By query, the share of its own answer; None: nobody knows, or it has none. ``share``: that of the join.
+
+    >>> _shares_of_queries([{"queries": {"q": [3, 4.0, 1.0]}}], 0.5)
+    {'q': {'share': 0.75, 'error': 0.1875}}
+    """
+    known: dict[str, list[float]] = {}
+    for report in reports:
+        for name, numbers in report.get("queries", {}).items():
+            known[name] = [a + b for a, b in zip(known.get(name, [0, 0, 0]), numbers, strict=True)]
+    told: dict[str, dict[str, float | None]] = {}
+    for name, (found, full, variance) in known.items():
+        if share is None or not full:
+            told[name] = {"share": share if share == 1.0 else None, "error": 0.0 if share == 1.0 else None}
+        else:
+            told[name] = {"share": min(1.0, found / full), "error": found / full * math.sqrt(variance) / full}
+    return told
 
 
 def _reason(spending: Mapping[str, Any]) -> str:

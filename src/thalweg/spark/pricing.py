@@ -29,6 +29,8 @@ _DOUBT = 4.0
 """How little is known at first, as the variance of a price in seconds for 100,000; and the most that is forgotten."""
 _LEAST = 1e-9
 """Seconds; nothing is for nothing."""
+_LEAST_PROBE = 5e-8
+"""What a compiled probe takes at least: results cannot explain it all."""
 _DIGITS = 4
 
 
@@ -100,7 +102,7 @@ class Pricing:
             fixed=_rounded(fixed),
             row=_rounded(row * _SCALE),
             tuple=_rounded((self._taking or 0.0) + inside * _SCALE),
-            probe=_rounded(probe * _SCALE),
+            probe=_rounded(max(_LEAST_PROBE, probe * _SCALE)),
             result=_rounded((found + len(partitions) * outside) * _SCALE),
             partitions=len(partitions),
             buckets=dict(sorted(self._shares.items())),

@@ -29,6 +29,7 @@ def spending_report(driver: BucketDriver, spec: Spec, prices: Prices) -> dict[st
         "variance": spent.variance,
         "streams": {alias: list(pair) for alias, *pair in zip(spec.query.aliases, wanted, allowed, strict=True)},
     }
+    report["queries"] = {name: [each.found, each.full, each.variance] for name, each in driver.estimates.items()}
     if spec.policies.target_us is not None:
         report |= {
             "target": spec.policies.target_us / 1e6,
