@@ -274,9 +274,9 @@ def _told(sizes: Overload, phases: Sequence[Phase], triggers: Sequence[Row]) -> 
                 "whole_after": whole,
             }
         )
-        if phase.name.endswith("x"):
+        if phase.name in (f"{factor:g}x" for factor in sizes.factors):
             claims.append(at_least(f"at {phase.name} the input: share of triggers within 1.2x of target", within, 0.95))
-        if before.name.endswith("x"):
+        if before.name in (f"{factor:g}x" for factor in sizes.factors):
             measured = math.inf if whole is None else whole
             claims.append(at_most(f"after {before.name}: triggers until all is found", measured, _CATCHING_UP))
     claims.append(at_most("results that were stale", stale, 0))
