@@ -60,7 +60,7 @@ class Manner:
         return Manner(
             "jisc_printed" if as_printed else filling,
             feedback,
-            nested_loops=policies.nested_loops,
+            nested_loops=policies.nested_loops and not policies.is_eddy,  # whose modules are looked up by keys
             routed=policies.is_eddy,
             budgeted=policies.budget is not None,
             stateless=migration == "cacq",
