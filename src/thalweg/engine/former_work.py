@@ -34,7 +34,8 @@ class FormerWork:
         return Work(*map(int, self._work + joiner.work))
 
     def counts(self, joiner: Joiner) -> Counts:
-        return tuple(map(int, self._work[: len(joiner.counts)] + joiner.counts))
+        counts = joiner.counts
+        return tuple(map(int, self._work[: len(counts)] + counts))
 
     def seconds(self, joiner: Joiner) -> float:
         """How long kernels have run, in this process."""
