@@ -104,7 +104,11 @@ def test_attempts_decide_the_same_whatever_their_engines_have_been_through(tmp_p
     assert len(set(calm.plans)) > 1
 
 
-def test_a_plan_adapts_also_while_nothing_is_refused(tmp_path: Path) -> None:
+def test_all_that_is_needed_is_enough_also_where_it_turns_out_to_be_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the middle of a batch, 100% was of what had been thought before it. The plan adapts meanwhile, too."""
+    monkeypatch.setattr("thalweg.adapt.batch_spending.BatchSpender.period", 20)
     job = Job(tmp_path, Options(budget="100%", adaptive=QUICK))
     job.run()
     assert job.plans[0] != job.plans[-1]

@@ -21,6 +21,7 @@ Invariant
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -196,7 +197,7 @@ class BatchSpender:
         if self.budget.is_auto:
             return max(0.0 if self._most is None else self._most, _LEAST_SHARE * needed)
         if self.budget.probes is None:
-            return self.budget.per_second(needed)
+            return needed if math.isinf(self.budget.share) else self.budget.per_second(needed)
         paid = [stream for stream in range(len(self._coming)) if stream not in self._unpaid]
         seconds = sum(self._coming[s] for s in paid) / sum(self._rates[s] for s in paid)
         return self.budget.per_second(needed) * seconds
@@ -219,6 +220,8 @@ class BatchSpender:
             if self.budget.is_auto:  # what was not needed so far may be needed now
                 needed, granted = left * needed, max(granted - made, _LEAST_SHARE * left * needed)
             share = granted / needed if needed else float("inf")
+            if self.budget.probes is None and not self.budget.is_auto:  # of what is needed, as far as it is known now
+                share = self.budget.share
             division = self._division(model, share)
         accounts.follow(division)
 
