@@ -142,7 +142,8 @@ def test_queries_that_share_a_run(seed: int) -> None:
 def test_queries_that_share_a_run_and_its_budget(seed: int) -> None:
     """They get a part of their answers, which is the same in all attempts."""
     rng = random.Random(seed)
-    share_a_budget(World(rng, is_plain=True, may_fail=False), seed, rng.choice([0, "10%", "60%", "100%", 20]))
+    budgets: list[int | str] = [0, "10%", "60%", "100%", 20]
+    share_a_budget(World(rng, is_plain=True, may_fail=False), seed, rng.choice(budgets))
 
 
 @randomized(share=15)

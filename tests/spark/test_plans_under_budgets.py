@@ -14,10 +14,12 @@ import pytest
 from tests.adapt.workloads import STAR, turning_star
 from tests.spark.simulated import SimulatedQuery, simulated_spec
 from thalweg.cql import Source, bind
+from thalweg.engine.join_bucket import JoinBucket
 from thalweg.options import Options
 from thalweg.plan.partitioning import choose_partitioning
 from thalweg.policies import Policies
 from thalweg.settings import Adaptivity
+from thalweg.spark.prices import Prices
 
 BATCHES = 24
 QUICK = Adaptivity(period=500, overhead=10.0, cool_down=1)
@@ -28,12 +30,12 @@ Rows = list[tuple[pa.Table, list[int | None]] | None]
 class Job:
     """The star whose streams turn in the middle, in batches of half a second."""
 
-    def __init__(self, directory: Path, options: Options, troubled: float = 0.0) -> None:
+    def __init__(self, directory: Path, options: Options, troubled: float = 0.0, target_us: int | None = None) -> None:
         self.tables = turning_star(seconds=BATCHES / 4)
         (query,) = bind(STAR, {name: Source(table.schema, "ts") for name, table in self.tables.items()})
         self._streams = [ref.stream for ref in query.streams]
         partitioning = choose_partitioning(query, 1)
-        policies = Policies.of(options, written=options.plan is not None, lasting=False).on_spark(1)
+        policies = Policies.of(options, written=options.plan is not None, lasting=False).on_spark(1, target_us)
         spec = simulated_spec(query, partitioning, [None] * 4, options.plan, policies)
         self.query = SimulatedQuery(spec, partitioning, random.Random(1), directory, troubled)
         (self.bucket,) = self.query.buckets
@@ -49,12 +51,18 @@ class Job:
             rows.append((table.filter(pa.array(mine)), times[mine].tolist()))
         return rows
 
-    def run(self, batches: int = BATCHES, commands: list[dict[str, Any]] | None = None) -> None:
-        """Take so many more batches; the commands come with the first of them."""
+    def run(
+        self, batches: int = BATCHES, commands: list[dict[str, Any]] | None = None, prices: Prices | None = None
+    ) -> None:
+        """Take so many more batches; commands and prices come with the first of them."""
         for _ in range(batches):
-            self.query.batch(self.rows(self._batch), commands or [])
-            commands = None
+            self.query.batch(self.rows(self._batch), commands or [], prices)
+            commands = prices = None
             self._batch += 1
+
+    def total(self, what: str) -> float:
+        """How much there was of something in all batches."""
+        return float(sum(each["spending"][what] for each in self.metrics))
 
     def lately(self, what: str) -> int:
         """How much there was of something in the last batches."""
@@ -135,3 +143,28 @@ def test_what_is_committed_of_a_controller_stays_small(tmp_path: Path) -> None:
     record = json.loads(job.bucket.committed[0] or "")
     assert len(json.dumps(record["controller"])) < 16_000
     assert np.isfinite(record["controller"]["view"]["rates"]).all()
+
+
+@pytest.mark.parametrize(("budget", "target_us"), [("20%", None), (8_000, None), ("auto", 1_000_000)])
+def test_the_estimate_of_the_full_answer_is_right_on_average(
+    budget: int | str, target_us: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By repetition, also while plans change: the same batches, with other random points."""
+    monkeypatch.setattr("thalweg.adapt.batch_spending.BatchSpender.period", 100)
+    prices = Prices(fixed=0.1, row=1e-5, tuple=1e-5, probe=2e-4, result=1e-4)
+    whole = Job(tmp_path / "whole", Options(budget="100%", adaptive=False))
+    whole.run(16)
+    begin, estimates, variances = JoinBucket.renew_accounts, [], []
+    for repetition in range(40):
+        monkeypatch.setattr(
+            JoinBucket, "renew_accounts", lambda join, seed, more=1000 * repetition: begin(join, seed + more)
+        )
+        job = Job(tmp_path / str(repetition), Options(budget=budget, adaptive=QUICK), target_us=target_us)
+        job.run(16, prices=prices)
+        assert not job.total("hopeless")
+        assert job.total("found") < 0.9 * whole.total("found")
+        estimates.append(job.total("full"))
+        variances.append(job.total("variance"))
+    spread = float(np.std(estimates, ddof=1))
+    assert abs(np.mean(estimates) - whole.total("found")) < 4 * spread / np.sqrt(len(estimates))
+    assert 0.6 * spread < np.sqrt(np.mean(variances)) < 2 * spread
