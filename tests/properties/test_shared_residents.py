@@ -246,6 +246,8 @@ def check(world: World, run: Run, seed: int, budget: int | str | None = None) ->
     if budget is not None:
         policies = replace(policies, states="none", budget=Budget.of(budget)).on_spark(run.partitioning.buckets)
     spec = shared_spec(run, run.registered, disorder, policies)
+    if budget is not None and spec.shared is not None and rng.random() < 0.5:
+        spec = replace(spec, shared=replace(spec.shared, weight={"q0": 5.0, "new1": rng.choice([0.1, 20.0])}))
     query = spec.query
     moments: list[Moment] = []
     present, lasting, watermark, numbers = list(run.registered), {each.name for each in run.registered}, NEVER, 0

@@ -41,6 +41,11 @@ class Job:
         (self.bucket,) = self.query.buckets
         self._batch = 0
 
+    def go_on_from(self, other: Job) -> None:
+        """Begin with what another has committed, under other options."""
+        self.bucket.go_on_from(other.bucket)
+        self._batch = other._batch
+
     def rows(self, batch: int) -> Rows:
         """Of half a second."""
         rows: Rows = []
@@ -143,6 +148,32 @@ def test_what_is_committed_of_a_controller_stays_small(tmp_path: Path) -> None:
     record = json.loads(job.bucket.committed[0] or "")
     assert len(json.dumps(record["controller"])) < 16_000
     assert np.isfinite(record["controller"]["view"]["rates"]).all()
+
+
+def test_options_may_change_at_a_restart(tmp_path: Path) -> None:
+    """With a budget or without one, adaptive or not: from the first batch without a budget on, nothing is missing."""
+    options = [
+        Options(budget="20%", adaptive=QUICK),
+        Options(adaptive=QUICK, states="all"),
+        Options(budget="20%", adaptive=False),
+        Options(budget="100%", adaptive=QUICK),
+        Options(budget="20%", adaptive=QUICK, plan="((h c) b) a"),
+    ]
+    whole = Job(tmp_path / "whole", Options(states="none", adaptive=False))
+    before: Job | None = None
+    for place, each in enumerate(options):
+        job = Job(tmp_path / str(place), each, troubled=0.3)
+        if before is not None:
+            job.go_on_from(before)
+        job.run(4)
+        whole.run(4)
+        for mine, all_there_is in zip(job.metrics, whole.metrics[-4:], strict=True):
+            if each.budget in (None, "100%"):
+                assert mine["results"] == all_there_is["results"]
+            else:
+                assert mine["results"] <= all_there_is["results"]
+                assert mine["spending"]["refused"]
+        before = job
 
 
 @pytest.mark.parametrize(("budget", "target_us"), [("20%", None), (8_000, None), ("auto", 1_000_000)])
