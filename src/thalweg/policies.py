@@ -71,8 +71,8 @@ class Policies:
         """Those of one of so many buckets, which share the memory and the budget.
 
         What a batch writes is a function of what was committed and of its input. So under a budget nothing that an
-        engine has learned may have a say in which probes are made, or in which order: no change of plan but by command,
-        no gates, no choice of slices.
+        engine has learned may have a say in which probes are made, or in which order: no gates, no choice of slices.
+        The plan is changed by what was committed.
         """
         limit = None if self.memory_limit is None else self.memory_limit // buckets
         budget = self.budget or (None if target_us is None else Budget(is_auto=True))
@@ -98,7 +98,6 @@ class Policies:
             memory_limit=limit,
             production="push",
             states="none",
-            adaptive=None,
             sharing="cpu" if self.sharing == "auto" else self.sharing,
             budget=replace(budget, parts=buckets),
             by_batch=True,

@@ -11,6 +11,9 @@ Design
     So nothing is refused as long as what is left is enough for what is still to come, as far as that can be told.
     This is looked at whenever so many tuples of the batch have been taken.
 
+    Between two batches a controller may change the plan. It sees what attempts show alike
+    (:mod:`thalweg.adapt.batch_view`), and is committed itself.
+
 Invariant
     Feeds are a function of what was committed, of the batch and of the tuples taken so far. Between two batches nothing
     can be paid for.
@@ -18,6 +21,7 @@ Invariant
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,10 +30,21 @@ from thalweg.adapt.spending import NOTHING_TO_DIVIDE, PERIOD, TRUSTED
 from thalweg.cql.query import Query, RangeWindow
 from thalweg.engine.bucket import Bucket
 from thalweg.engine.machine.accounts import Accounts, Spent
-from thalweg.plan.allocation import AllocationModel, Division, HalfWayJoin, divide, model_of_programs, saturation
+from thalweg.plan.allocation import (
+    AllocationModel,
+    Division,
+    HalfWayJoin,
+    allocate,
+    divide,
+    model_of_plan,
+    model_of_programs,
+    saturation,
+)
+from thalweg.plan.allocation.division import CLOSE
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.plan_json import statistics_from_json, statistics_to_json
 from thalweg.plan.statistics import LEAST_WINDOW, MOST_WINDOW, Statistics
+from thalweg.plan.tree import Plan
 from thalweg.settings import AllocationPolicy, Budget
 
 _LEAST_RATE = 1e-9
@@ -64,7 +79,7 @@ class BatchSpender:
 
     Attributes:
         budget: the one that holds now.
-        statistics: what is known of the streams, as it was first.
+        statistics: what was known of the streams when the plan was chosen.
         period: after how many tuples of a batch there should be a look.
 
     """
@@ -87,6 +102,22 @@ class BatchSpender:
     def begin(self, statistics: Statistics) -> None:
         """A bucket begins of which nothing else is known."""
         self.statistics, self._rates = statistics, list(statistics.rates)
+
+    def adopt(self, statistics: Statistics) -> None:
+        """Another plan runs, which was chosen by these statistics."""
+        self.statistics = statistics
+
+    def promised(self, plan: Plan, statistics: Statistics) -> float | None:
+        """The results per second that a plan would find with what the last batch was granted, divided at best.
+
+        None: nothing was refused, so that all plans find the same.
+        """
+        if self._model is None or not self._granted < self._needed * (1 - CLOSE):
+            return None
+        paid = [stream for stream in range(len(self._coming)) if stream not in self._unpaid]
+        per_second = sum(statistics.rates[s] for s in paid) / sum(self._coming[s] for s in paid)
+        model = model_of_plan(plan, self._graph, statistics, names=self._query.aliases)
+        return allocate(self._charged(model), self._granted * per_second, self._policy).results
 
     def serve(self, query: Query) -> None:
         """There are other readers from now on. Windows that last longer hold more."""
@@ -166,7 +197,7 @@ class BatchSpender:
         if self.budget.is_auto:
             return max(0.0 if self._most is None else self._most, _LEAST_SHARE * needed)
         if self.budget.probes is None:
-            return self.budget.per_second(needed)
+            return needed if math.isinf(self.budget.share) else self.budget.per_second(needed)
         paid = [stream for stream in range(len(self._coming)) if stream not in self._unpaid]
         seconds = sum(self._coming[s] for s in paid) / sum(self._rates[s] for s in paid)
         return self.budget.per_second(needed) * seconds
@@ -189,6 +220,8 @@ class BatchSpender:
             if self.budget.is_auto:  # what was not needed so far may be needed now
                 needed, granted = left * needed, max(granted - made, _LEAST_SHARE * left * needed)
             share = granted / needed if needed else float("inf")
+            if self.budget.probes is None and not self.budget.is_auto:  # of what is needed, as far as it is known now
+                share = self.budget.share
             division = self._division(model, share)
         accounts.follow(division)
 

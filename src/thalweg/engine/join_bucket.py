@@ -33,7 +33,7 @@ from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.kernels.tables import ROW
 from thalweg.engine.machine.accounts import Accounts
 from thalweg.engine.migration.joiner import Joiner, open_joiner
-from thalweg.engine.observations import Counts, Glimpse, StoreSize, Work
+from thalweg.engine.observations import Counts, Glimpse, StoreSize, WindowGlimpse, Work
 from thalweg.engine.outputs.ages import Times, timed_columns
 from thalweg.engine.outputs.distribution import Distribution
 from thalweg.engine.outputs.estimates import AnswerEstimate
@@ -47,6 +47,7 @@ from thalweg.engine.time_bounds import FOREVER
 from thalweg.errors import PlanError, QueryError
 from thalweg.plan.difference import AnyPlan, DifferencePlan
 from thalweg.plan.program import Rank
+from thalweg.plan.sampling import spread
 from thalweg.plan.slices import Shared, share
 from thalweg.plan.tree import Plan
 from thalweg.policies import DEFAULT_POLICIES, Policies
@@ -167,6 +168,17 @@ class JoinBucket:
     @property
     def coming(self) -> list[int]:
         return list(map(len, self._engine.unprocessed()[0]))
+
+    def glimpse_coming(self, most: int) -> list[WindowGlimpse]:
+        glimpses = []
+        for encoder, words in zip(self._store.encoders, self._engine.unprocessed()[0], strict=True):
+            layout = encoder.layout
+            joining = np.flatnonzero(words[:, layout.offered_mask])
+            taken = words[joining[spread(0, len(joining), most)], : layout.width]
+            if layout.kept_mask is not None:
+                taken = np.delete(taken, layout.kept_mask, axis=1)
+            glimpses.append(WindowGlimpse(taken, len(joining), len(joining)))
+        return glimpses
 
     @property
     def can_load(self) -> bool:
