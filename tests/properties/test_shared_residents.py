@@ -22,8 +22,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.deciding import decide_often
-from tests.properties.conformity import EAGER
+from tests.properties.conformity import EAGER, small_stores
+from tests.properties.family_conformity import restless_chains
 from tests.properties.settings import randomized
+from tests.properties.strategies import MEMORY_LIMITS
 from tests.spark.simulated import SimulatedQuery, shared_spec
 from thalweg.cql import Source
 from thalweg.cql.group import Group
@@ -46,6 +48,8 @@ from thalweg.spark.shared_run import Registered
 SECOND = 1_000_000
 SPAN = 40
 """Seconds of event time."""
+SELECTIONS = ["x.v > 1", "x.v % 2 = 0", "x.id < 20", "6 / (x.w + 0 * x.id) > 1"]
+"""The last one has no value for some rows, and which of them it is told of shows."""
 Rows = Counter[str]
 
 
@@ -96,9 +100,7 @@ class World:
         items = ", ".join(f"{name} {alias[name]} {self._window(name)}" for name in names)
         conditions = [f"{alias[one]}.k = {alias[other]}.k" for one, other in pairwise(names)]
         conditions += [
-            rng.choice(["{}.v > 1", "{}.v % 2 = 0", "{}.id < 20", "6 / {}.w > 1"][: 3 if self.is_plain else 4]).format(
-                alias[name]
-            )
+            rng.choice(SELECTIONS[: 3 if self.is_plain else 4]).replace("x.", f"{alias[name]}.")
             for name in names
             if rng.random() < 0.4
         ]
@@ -111,7 +113,7 @@ class World:
         shown = f"{first}.id AS one, {rng.choice(['', '', '6 / '])}{second}.{rng.choice(['id', 'w'])} AS two"
         kind = rng.choice(["", "", "DSTREAM ", "groups", "all"])
         if kind == "groups":
-            summed = rng.choice([f"{second}.v", f"{second}.v / {first}.w"])
+            summed = rng.choice([f"{second}.v", f"{second}.v / {first}.w", f"{second}.v * {2**61}"])
             return f"SELECT {first}.k, COUNT(*) AS n, SUM({summed}) AS s {where} GROUP BY {first}.k"
         if kind == "all":
             return f"SELECT COUNT(*) AS n, MAX({first}.id) AS m {where}"
@@ -132,8 +134,14 @@ def test_queries_that_share_a_run(seed: int) -> None:
     queries = [Registered(f"q{number}", world.text()) for number in range(rng.randint(2, 6))]
     most_buckets = rng.choice([1, 2, 5])
     carried = {name: tuple(table.column_names) for name, table in world.tables.items()}
-    for founder, taken in divided(queries, most_buckets, world.catalog):
-        check(world, Run("run1", founder, most_buckets, taken, world.catalog, carried), seed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("thalweg.plan.slices.MOST_SELECTIONS", rng.choice([1, 2, 62]))
+        if rng.random() < 0.5:
+            restless_chains(patch)
+        if rng.random() < 0.3:
+            small_stores(patch)
+        for founder, taken in divided(queries, most_buckets, world.catalog):
+            check(world, Run("run1", founder, most_buckets, taken, world.catalog, carried), seed)
 
 
 @randomized(share=15)
@@ -227,7 +235,13 @@ def check(world: World, run: Run, seed: int, budget: int | str | None = None) ->
     rng = world.rng
     is_whole = budget in (None, "100%")
     disorder = rng.choice([0, 3, 10]) * SECOND
-    policies = Policies(states=rng.choice(["all", "none", "auto"]), adaptive=rng.choice([None, EAGER]))
+    policies = Policies(
+        production=rng.choice(["push", "push", "jit"]),
+        memory_limit=rng.choice([None, *MEMORY_LIMITS]),
+        states=rng.choice(["all", "none", "auto"]),
+        adaptive=rng.choice([None, EAGER]),
+        sharing=rng.choice(["auto", "auto", "cpu", "memory", "pull_up"]),
+    )
     if budget is not None:
         policies = replace(policies, states="none", budget=Budget.of(budget)).on_spark(run.partitioning.buckets)
     spec = shared_spec(run, run.registered, disorder, policies)

@@ -201,11 +201,14 @@ class JoinBucket:
         return words
 
     def _encode(self, encoder: StreamEncoder, table: pa.Table, times: Int64s, rows: Int64s) -> Int64s:
-        """Rows as words. If something has no value for one of them, that is an error of the readers who select it."""
+        """Rows as words. If something has no value for one of them, that is an error of the readers who select it.
+
+        It tells of the row that came first. In which order windows hold their tuples is no matter of the input.
+        """
         try:
             return encoder.encode(table, times, rows)
         except UNCOMPUTABLE as error:
-            uncomputable = encoder.uncomputable(table)
+            uncomputable = encoder.uncomputable(table.take(pa.array(np.argsort(rows, kind="stable"))))
             reasons = {
                 reader.name: uncomputable[reader.views[encoder.stream].selection]
                 for reader in self.group.readers
