@@ -234,8 +234,10 @@ class Resident:
             except ThalwegError as error:
                 reason = str(error)
                 if command["command"] == "enter":
-                    self._record.failed.append(command["name"])
-                    failures.append(Delivery(command["name"], arriving.batch, None, reason))
+                    name = command["name"]
+                    why = error.reasons.get(name, reason) if isinstance(error, ReaderError) else reason
+                    self._record.failed.append(name)
+                    failures.append(Delivery(name, arriving.batch, None, why))
             if reason is not None:
                 refused.append(refusal(file, reason))
         return refused
