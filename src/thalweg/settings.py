@@ -215,6 +215,11 @@ class Budget:
         """
         return Budget.of(None if text == "none" else int(text) if text.isdecimal() else text)
 
+    @property
+    def refuses_nothing(self) -> bool:
+        """Whether it is all that is needed, however much that is."""
+        return self.probes is None and self.share >= 1
+
     def per_second(self, needed: float) -> float:
         """The probes per second, if so many are needed."""
         return self.share * needed if self.probes is None else self.probes / self.parts

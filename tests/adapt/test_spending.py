@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import thalweg
-from tests.adapt.workloads import STAR, steady_star, turning_star
-from thalweg.adapt.spending import Spender
+from tests.adapt.workloads import STAR, bursty_star, steady_star, streams, turning_star
+from thalweg.adapt.spending import HORIZON, Spender
 from thalweg.cql import Source, bind
 from thalweg.cql.group import Group
 from thalweg.driver.bucket_driver import BucketDriver
@@ -139,6 +139,81 @@ def test_a_policy_that_drops_tuples_or_looks_at_parts_keeps_to_its_budget(policy
         else:
             assert use.share is None
             assert all(use.shed.values())
+
+
+@pytest.mark.parametrize("policy", ["jaqpot", "best_hj", "random_shedding", "harvest"])
+def test_over_a_run_of_bursts_a_budget_is_spent_and_not_more(
+    policy: AllocationPolicy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Averages say too much of most tuples, and too little of some: half of it was lost, or too much was spent."""
+    monkeypatch.setattr("thalweg.adapt.spending.PERIOD", 512)
+    budget, seconds = 1_000, 60.0
+    replay = open_replay(
+        STAR,
+        bursty_star(seconds=seconds),
+        options=FIXED | {"budget": budget, "allocation": policy, "batch_size": 512},
+    )
+    saved = []
+    for _ in replay.steps():
+        assert replay.driver.spender is not None
+        saved.append(replay.driver.spender.division.saved)
+    use = replay.result().summary.budget
+    assert use is not None
+    if policy != "random_shedding":
+        assert sum(step.refused for step in use.steps) > 10_000
+    assert 0.9 * budget <= sum(step.paid for step in use.steps) / seconds <= 1.05 * budget
+    assert -HORIZON * budget <= min(saved) < 0 < max(saved) <= HORIZON * budget
+
+
+def surplus(policy: AllocationPolicy, budget: int) -> list[tuple[float, float]]:
+    """Hardly anything meets, then everything does, then some. By the second: the probes beyond the budget so far."""
+    rates = {"hub": 800.0, "a": 100.0, "b": 100.0, "c": 100.0}
+    phases = [{"x": 400, "y": 400, "z": 400}, {"x": 1, "y": 1, "z": 400}, {"x": 40, "y": 40, "z": 400}]
+    tables = streams(np.random.default_rng(1), rates, phases, seconds=12.0)
+    options = FIXED | {"budget": budget, "allocation": policy, "batch_size": 256}
+    replay = open_replay(STAR, tables, options=options)
+    found = []
+    for position in replay.steps():
+        assert replay.driver.spent is not None
+        seconds = position / sum(rates.values())
+        found.append((seconds, float(replay.driver.spent.paid.sum()) - budget * seconds))
+    return found
+
+
+def test_what_is_saved_or_owed_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However little or much was wanted, no more than a horizon's worth is spent later, or is missing later."""
+    monkeypatch.setattr("thalweg.adapt.spending.PERIOD", 256)
+    budget, horizon = 1_500, HORIZON * 256 / 1_100
+    least = rise = 0.0
+    for _, beyond in surplus("jaqpot", budget):
+        least = min(least, beyond)
+        rise = max(rise, beyond - least)
+    assert least < -1.5 * horizon * budget
+    assert 0.5 * horizon * budget < rise < 1.2 * horizon * budget
+    shed = surplus("random_shedding", budget)
+    (_, before), (_, after) = next(each for each in shed if each[0] > 30), shed[-1]
+    assert max(beyond for _, beyond in shed) > 1.5 * horizon * budget
+    assert abs(after - before) < 0.2 * 6 * budget
+
+
+def test_what_was_saved_pays_for_bursts_and_lifts_no_limit() -> None:
+    needed = saturation(model())
+    rates = (100.0, 300.0, 10.0)
+    for saved, spent in ((0.0, 0.3), (0.2 * needed, 0.5), (-0.2 * needed, 0.1), (-9 * needed, 0.3 / 16)):
+        division = divide(model(), Budget.of("30%"), "jaqpot", saved=saved)
+        assert division.refuses
+        assert cost(division.feeds, rates) == pytest.approx(spent * needed, rel=0.02)
+        shed = divide(model(), Budget.of("30%"), "random_shedding", saved=saved)
+        assert shed.admitted == pytest.approx(divide(model(), Budget(share=spent), "random_shedding").admitted)
+    for policy in POLICIES:
+        plenty = divide(model(), Budget.of("30%"), policy, saved=50 * needed)
+        assert plenty.refuses
+        if policy != "random_shedding":
+            assert needed <= cost(plenty.feeds, rates) < math.inf
+    assert divide(model(), Budget.of(0), "jaqpot", saved=needed).feeds == ((0.0,) * 2,) * 3
+    owing = divide(model(), Budget.of(round(1.1 * needed)), "jaqpot", saved=-0.2 * needed)
+    assert owing.refuses
+    assert cost(owing.feeds, rates) == pytest.approx(0.9 * needed, rel=0.02)
 
 
 @pytest.mark.parametrize("policy", ["jaqpot", "random_shedding", "harvest"])

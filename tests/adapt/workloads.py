@@ -67,3 +67,20 @@ def dependent_star(seed: int = 1, seconds: float = 30.0) -> dict[str, pa.Table]:
         values = np.where(cold, -1, hub.column(key).to_numpy())
         hub = hub.set_column(hub.column_names.index(key), key, pa.array(values))
     return {**tables, "hub": hub}
+
+
+def bursty_star(seed: int = 1, seconds: float = 60.0) -> dict[str, pa.Table]:
+    """Hub tuples hardly meet any, but in a few tenths of a second, now and then, each meets five of every satellite."""
+    rng = np.random.default_rng(seed)
+    rates = {"hub": 800.0, "a": 100.0, "b": 100.0, "c": 100.0}
+    tables = streams(rng, rates, [{"x": 400, "y": 400, "z": 400}], seconds)
+    tenths = tables["hub"]["ts"].cast(pa.int64()).to_numpy() // 100_000
+    in_burst = (rng.random(1 + int(tenths.max())) < 0.04)[tenths]
+    for name, keys in (("hub", KEYS), ("a", "x"), ("b", "y"), ("c", "z")):
+        table = tables[name]
+        for key in keys:
+            is_hot = in_burst if name == "hub" else rng.random(len(table)) < 0.4
+            values = np.where(is_hot, 400 + rng.integers(0, 8, len(table)), table[key].to_numpy())
+            table = table.set_column(table.column_names.index(key), key, pa.array(values))
+        tables[name] = table
+    return tables

@@ -5,6 +5,9 @@ Design
     was chosen by. From then on they are counted: tuples per second of event time, and per allowed probe what it led to.
     Refusing changes neither. After so many tuples, and when the plan changes, the budget is divided anew.
 
+    A division goes by averages, and bursts do not. So what tuples leave of the budget is kept for the next division,
+    and what they spend too much is saved by it. Both are bounded by what the budget grants in so many periods.
+
 Invariant
     Feeds depend on the tuples alone: on no clock, and not on how they are cut into batches.
 """
@@ -12,6 +15,7 @@ Invariant
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -30,6 +34,7 @@ from thalweg.plan.allocation import (
     divide,
     model_of_plan,
     model_of_programs,
+    saturation,
 )
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.statistics import Statistics
@@ -39,6 +44,9 @@ from thalweg.settings import AllocationPolicy, Budget
 PERIOD = 1 << 12
 """Tuples between two looks: enough to count by, few enough to follow a change within seconds on a slow stream. A look
 takes less time than a hundredth of them."""
+HORIZON = 16
+"""Periods whose budget can be saved up, or be owed: some seconds of a fast stream, a minute of a slow one. That is
+enough for bursts of a few periods. And a policy whose steps use a sixteenth of what they get spends its budget, too."""
 TRUSTED = 16
 """Probes that what was known before counts for, beside those that were counted: few, since a path that is only explored
 makes few."""
@@ -64,6 +72,8 @@ class Spender:
         self.budget, self._policy = budget, policy
         self._model: AllocationModel | None = None  # nothing has begun, or a single stream that makes no probes
         self.division = NOTHING_TO_DIVIDE
+        self._balance = 0.0  # probes that the budget granted and that were not made; below 0: more were made
+        self._looks: deque[int] = deque(maxlen=1 + HORIZON)  # the event times of the latest ones
 
     @property
     def period(self) -> int:
@@ -74,6 +84,7 @@ class Spender:
         """A bucket begins, or one with other readers and new accounts."""
         self._query, self._first = query, join.counts[0]
         self._unpaid = frozenset(s for s, ref in enumerate(query.streams) if ref.is_static)
+        self._seen, self._time = accounts.spent, join.glimpse(0).time
         self.begin_plan(join, accounts, statistics)
 
     def begin_plan(self, join: Bucket, accounts: Accounts, statistics: Statistics) -> None:
@@ -82,14 +93,14 @@ class Spender:
         if len(self._query.streams) > 1:
             model = model_of_programs(accounts.programs, self._graph, statistics, names=self._query.aliases)
             self._model = _in_parts(model, accounts)
-        self._seen, self._time, self._position = accounts.spent, join.glimpse(0).time, join.counts[0]
+        self._settle(accounts.spent, join)
         self._shed = _Thinning(self._seen)
         self._divide(accounts)
 
     def change(self, budget: Budget, join: Bucket, accounts: Accounts) -> None:
         """There is another budget from the next tuple on."""
-        self.budget = budget
         self._measure(join, accounts)
+        self.budget = budget
         self._divide(accounts)
 
     def promised(self, plan: Plan, statistics: Statistics) -> float | None:
@@ -107,6 +118,8 @@ class Spender:
         position = join.counts[0]
         if self._model is None or position == self._position or (position - self._first) % PERIOD:
             return
+        if join.glimpse(0).time != NEVER:
+            self._looks.append(join.glimpse(0).time)
         self._measure(join, accounts)
         self._divide(accounts)
 
@@ -116,15 +129,38 @@ class Spender:
             return
         spent, time = accounts.spent, join.glimpse(0).time
         held = self._shed.held(spent, time, [stream.lifetime for stream in self._model.streams])
-        seconds = 0.0 if self._time == NEVER else (time - self._time) / _SECOND
-        self._model = _measured(self._model, self._seen, spent, seconds, held, by_part=bool(self.division.ways))
-        self._seen, self._time, self._position = spent, time, join.counts[0]
+        by_part = bool(self.division.ways)
+        self._model = _measured(self._model, self._seen, spent, self._seconds(join), held, by_part=by_part)
+        self._settle(spent, join)
+
+    def _seconds(self, join: Bucket) -> float:
+        """Of event time, since this was last settled."""
+        return 0.0 if self._time == NEVER else (join.glimpse(0).time - self._time) / _SECOND
+
+    def _settle(self, spent: Spent, join: Bucket) -> None:
+        """Set what was granted since this was last asked against what was paid."""
+        granted = self.division.granted
+        if self._time != NEVER and math.isfinite(granted):
+            paid = (spent.paid - self._seen.paid).sum(axis=1).tolist()
+            self._balance += granted * self._seconds(join)
+            self._balance -= math.fsum(each for head, each in enumerate(paid) if head not in self._unpaid)
+        self._seen, self._time, self._position = spent, join.glimpse(0).time, join.counts[0]
+
+    def _saved(self, model: AllocationModel) -> float:
+        """Probes per second with which a period makes up for what the ones before it left, or spent too much."""
+        seconds = (self._looks[-1] - self._looks[0]) / _SECOND if self._looks else 0.0
+        if self.budget.refuses_nothing or not seconds:
+            self._balance = 0.0
+            return 0.0
+        most = self.budget.per_second(saturation(model)) * seconds
+        self._balance = min(max(self._balance, -most), most)
+        return self._balance * (len(self._looks) - 1) / seconds
 
     def _divide(self, accounts: Accounts) -> None:
         if self._model is None:
             self.division = NOTHING_TO_DIVIDE
         else:
-            self.division = divide(self._model, self.budget, self._policy, self._unpaid)
+            self.division = divide(self._model, self.budget, self._policy, self._unpaid, saved=self._saved(self._model))
         accounts.follow(self.division)
 
 

@@ -47,6 +47,7 @@ class Division:
     Attributes:
         needed: probes per second that would refuse nothing.
         granted: probes per second that there are.
+        saved: so many more may be spent for now, since earlier they were not; below 0: too many were.
         feeds: [stream][step] probes that each tuple pays for; infinite: all that it asks for.
         admitted: the share of each stream's tuples that is let in; the others are lost. Empty: all are.
         ways: what tuples look at; empty: all look everywhere.
@@ -60,11 +61,17 @@ class Division:
     admitted: tuple[float, ...] = ()
     ways: tuple[Way, ...] = ()
     costs: Steps = ()
+    saved: float = 0.0
 
     @property
     def refuses(self) -> bool:
         """Whether any probe can be refused."""
-        return self.granted < self.needed * (1 - CLOSE)
+        return self.granted + min(0.0, self.saved) < self.needed * (1 - CLOSE)
+
+    @property
+    def spendable(self) -> float:
+        """Probes per second to divide: also who owes all goes on to explore."""
+        return max(self.granted * EXPLORED, self.granted + self.saved)
 
 
 def divide(
@@ -74,11 +81,13 @@ def divide(
     unpaid: Collection[int] = (),
     *,
     charged: bool = False,
+    saved: float = 0.0,
 ) -> Division:
     """Divide a budget over the streams and steps of a plan.
 
     ``unpaid``: static relations. Their rows come before all time, and no result is found by them. ``charged``: probes
-    cost what the model says also where nothing is refused.
+    cost what the model says also where nothing is refused. ``saved``: probes per second that earlier tuples left, or,
+    below 0, spent too many. What is left pays for bursts. It lifts no limit.
 
     >>> from thalweg.plan.allocation.derivation import model_of_plan
     >>> from thalweg.plan import JoinGraph, Statistics, parse_plan
@@ -90,17 +99,18 @@ def divide(
     # Where nothing is refused, nothing is missing that would have to be completed.
     free = replace(model, half_ways=tuple(replace(each, cost=1.0) for each in model.half_ways))
     needed = saturation(model if charged else free)
-    division = Division(needed, budget.per_second(needed), ())
+    division = Division(needed, budget.per_second(needed), (), saved=saved)
     if not division.refuses:
-        return Division(needed, division.granted, _all_alike(model, math.inf))
+        return replace(division, feeds=_all_alike(model, math.inf))
     if not division.granted:
-        return Division(needed, 0.0, _all_alike(model, 0.0))
+        return replace(division, feeds=_all_alike(model, 0.0))
+    spendable = division.spendable
     if policy == "random_shedding":
-        share = allocate(model, division.granted, policy).admitted
+        share = allocate(model, spendable, policy).admitted
         admitted = tuple(1.0 if head in unpaid else share for head in range(len(model.streams)))
-        return Division(needed, division.granted, _all_alike(model, math.inf), admitted)
-    allocation = allocate(model, division.granted * (1 - EXPLORED), policy)
-    evenly = division.granted * EXPLORED / saturation(model)
+        return replace(division, feeds=_all_alike(model, math.inf), admitted=admitted)
+    allocation = allocate(model, spendable * (1 - EXPLORED), policy)
+    evenly = min(1.0, spendable * EXPLORED / saturation(model))
     feeds = tuple(
         tuple(
             math.inf if head in unpaid else max(LEAST_FEED, mine + evenly * cost)
@@ -109,7 +119,7 @@ def divide(
         for head, path in enumerate(allocation.per_tuple(model))
     )
     costs = tuple(tuple(model.half_ways[index].cost for index in path) for path in model.paths)
-    return Division(needed, division.granted, feeds, (), _ways(model, allocation, evenly, unpaid), costs)
+    return replace(division, feeds=feeds, ways=_ways(model, allocation, evenly, unpaid), costs=costs)
 
 
 def _ways(model: AllocationModel, allocation: Allocation, evenly: float, unpaid: Collection[int]) -> tuple[Way, ...]:
