@@ -246,8 +246,10 @@ class SharedQueries:
         if self._registry is None:
             waiting = {"run": None, "status": "waiting", "failure": None}
             return [{"query": each.name, **waiting, "text": each.text} for each in self._collected]
-        told = {name: metrics_of(query.lastProgress) for name, query in self._running().runs.items()}
-        return overview(self._registry, told, self._options.sharing)
+        runs = self._running().runs
+        told = {name: metrics_of(query.lastProgress) for name, query in runs.items()}
+        ended = {name: _error_of(query) for name, query in runs.items() if not query.isActive}
+        return overview(self._registry, told, self._options.sharing, ended)
 
     @property
     def commands(self) -> CommandFiles | None:
@@ -263,6 +265,12 @@ class SharedQueries:
         if self._started is None:
             raise OptionError("this app has not been started. Call app.start(directory) first.")
         return self._started
+
+
+def _error_of(query: StreamingQuery) -> str | None:
+    """What ended a query of Spark, in a line; None: it was stopped, or has read all that it was to read."""
+    error = query.exception()
+    return None if error is None else str(error).split("\n", 1)[0]
 
 
 def _check_sink(name: str, path: str | Path) -> None:
