@@ -246,6 +246,10 @@ def test_what_an_app_that_was_not_started_says(spark: SparkSession, story: Story
         "option sharing: app.start has queries over one join share a run. For a plan of its own, give each query an "
         "App and a directory of its own; or leave sharing out."
     )
+    assert refusal(lambda: app.start(story.files.root / "none", options={"sharing": "push_down"})) == (
+        "option sharing: push_down is for comparison, and in process alone: a bucket has one join. Use thalweg.replay; "
+        "or leave sharing out."
+    )
     assert refusal(lambda: app.register("short", LEAVES)) == (
         "there is a query 'short' already. Deregister it first, or choose another name."
     )

@@ -43,6 +43,13 @@ _BEGINNING = ("Initializing StreamExecution", "Initializing sources")
 """What Spark says of a query whose sources are not open yet."""
 _LOOK_SECONDS = 0.05
 
+_NOT_ON_SPARK = {
+    "none": "app.start has queries over one join share a run. For a plan of its own, give each query an App and a "
+    "directory of its own",
+    "push_down": "push_down is for comparison, and in process alone: a bucket has one join. Use thalweg.replay",
+}
+"""Ways to share a join that runs do not have, and what to do."""
+
 _started: dict[Path, Started] = {}
 """By directory, what was started last in this process: if it has ended by itself, its right is taken back."""
 
@@ -104,11 +111,8 @@ class SharedQueries:
                 f"this app was started in {self._registry.directory} before. Stop what app.start returned, and start "
                 "another App."
             )
-        if options.sharing == "none":
-            raise OptionError(
-                "option sharing: app.start has queries over one join share a run. For a plan of its own, give each "
-                "query an App and a directory of its own; or leave sharing out."
-            )
+        if options.sharing in _NOT_ON_SPARK:
+            raise OptionError(f"option sharing: {_NOT_ON_SPARK[options.sharing]}; or leave sharing out.")
         registry = Registry(directory)
         self._check(registry, sinks or {})
         right = Running(registry.directory)
