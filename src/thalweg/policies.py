@@ -13,7 +13,7 @@ _BY_WINDOWS = {
     "harvest": "goes by what windows have shown while they were there",
 }
 """Ways to divide a budget that an engine could not repeat if it was lost meanwhile, and why."""
-_EDDIES = ("cacq", "stairs", "stairs_jisc")
+EDDIES: tuple[Migration, ...] = ("cacq", "stairs", "stairs_jisc")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class Policies:
     @property
     def is_eddy(self) -> bool:
         """Whether tuples are routed one by one."""
-        return self.migration in _EDDIES
+        return self.migration in EDDIES
 
     @property
     def can_rank_anew(self) -> bool:
@@ -125,7 +125,7 @@ DEFAULT_POLICIES = Policies()
 
 
 def _adaptivity(options: Options, *, written: bool, lasting: bool) -> Adaptivity | None:
-    if options.migration in _EDDIES:
+    if options.migration in EDDIES:
         return None  # they follow no plan for long
     if options.migration.startswith("parallel_track") and lasting:
         return None  # every change would add a plan for ever

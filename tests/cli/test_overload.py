@@ -92,7 +92,9 @@ def test_the_table_says_what_is_missing_and_how_fresh_the_rest_is() -> None:
 
 
 def test_explain_live_shows_the_same(tmp_path: Path) -> None:
-    write_live(tmp_path, "q", 3, [], spending=PART, freshness=FRESH, overload=totals().overload)
+    together = totals()
+    together.last = report(3, PART)
+    write_live(tmp_path, "q", together)
     console = Console(file=io.StringIO(), width=160)
     print_live(console, read_live(tmp_path))
     assert isinstance(console.file, io.StringIO)
