@@ -72,7 +72,7 @@ SUB_ROOMS = {
     "engine": [
         *("time_bounds", "kernels", "observations", "storage", "rows", "programs", "machine", "windows", "states"),
         *("feedback", "join", "migration", "difference", "outputs", "image"),
-        *("chains", "difference_bucket", "join_bucket", "bucket", "compilation"),
+        *("former_work", "chains", "difference_bucket", "join_bucket", "bucket", "compilation"),
     ]
 }
 """The same inside of a room."""

@@ -37,16 +37,40 @@ def answers(tables: dict[str, Any], **options: Any) -> dict[str, ReplayResult]:
     return run_all(TEXT, tables, options={"adaptive": False} | options)
 
 
-@pytest.mark.parametrize("states", ["none", "all"])
-def test_the_estimate_of_each_answer_is_right_on_average(states: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After all its predicates: also those that only the joined row decides."""
+TURNS = ((300, "(a b) c"), (700, "(b c) a"), (1000, "(a c) b"))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"states": "none"},
+        {"states": "all"},
+        {"states": "all", "production": "jit", "plan": "(b c) a", "transitions": TURNS},
+        {"states": "all", "migration": "moving_state", "plan": "(b c) a", "transitions": TURNS},
+        {"budgets": ((300, "10%"), (600, "80%"), (900, "30%"))},
+        {"entries": ((300, "fraud", "leave"), (600, "fraud", "enter"))},
+        {"allocation": "harvest"},
+        {"weight": {"fraud": 10}},
+    ],
+    ids=lambda given: " ".join(given),
+)
+def test_the_estimate_of_each_answer_is_right_on_average(
+    given: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After all its predicates: also those that only the joined row decides. Whatever changes meanwhile."""
+    monkeypatch.setattr("thalweg.adapt.spending.PERIOD", 200)
     tables = streams(400, 8)
-    full = {name: result.table.num_rows for name, result in answers(tables).items()}
+    changes: dict[str, Any] = {
+        name: list(given[name]) for name in ("transitions", "budgets", "entries") if name in given
+    }
+    options = {"adaptive": False, "budget": "40%"} | {name: given[name] for name in given.keys() - changes.keys()}
+    whole = run_all(TEXT, tables, options={"adaptive": False}, entries=changes.get("entries", []))
+    full = {name: result.table.num_rows for name, result in whole.items()}
     found: dict[str, list[float]] = {name: [] for name in full}
     errors: dict[str, list[float]] = {name: [] for name in full}
     for seed in range(120):
         monkeypatch.setattr("thalweg.engine.machine.accounts._SEED", 7919 * seed + 1)
-        for name, result in answers(tables, budget="40%", states=states).items():
+        for name, result in run_all(TEXT, tables, options=options, **changes).items():
             use = result.summary.budget
             assert use is not None
             assert use.answer is not None

@@ -22,9 +22,9 @@ from thalweg.plan.explain_group_text import lay_out_any, lay_out_overview
 from thalweg.plan.explain_text import lay_out
 from thalweg.plan.partitioning import choose_partitioning
 from thalweg.plan.statistics import ASSUMED, Statistics
+from thalweg.policies import Policies
 from thalweg.replayer import open_tables, pick_query
 from thalweg.replayer.arrivals import arrivals, measured_statistics
-from thalweg.settings import Budget
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,21 +115,19 @@ def explain_any(
     """The facts of a group; of one with a single query, those of that query, with what Spark carries for it."""
     whole = group.whole
     statistics = statistics_of(whole, tables)
-    budget = None if options.budget is None else Budget.of(options.budget)
-    if budget is not None:
+    policies = Policies.of(options, written=options.plan is not None, lasting=whole.may_hold_forever)
+    if policies.budget is not None:
         check_budget(group)
-    plan = plan_for(whole, statistics, options.plan, options.states if budget is None else "none")
+    plan = plan_for(whole, statistics, options.plan, options.states if policies.budget is None else "none")
     basis = [basis_of(whole, tables)]
     if len(group.readers) > 1:
-        return explain_group(group, plan, statistics, options.sharing, feedback=options.feedback, basis=basis)
+        return explain_group(group, plan, statistics, policies, basis=basis)
     return explain_json(
         whole,
         plan,
         statistics,
+        policies,
         partitioning=None if options.buckets is None else choose_partitioning(whole, options.buckets),
-        feedback=options.feedback,
-        budget=budget,
-        allocation=options.allocation,
         carried=carried,
         basis=basis,
     )

@@ -13,7 +13,7 @@ _BY_WINDOWS = {
     "harvest": "goes by what windows have shown while they were there",
 }
 """Ways to divide a budget that an engine could not repeat if it was lost meanwhile, and why."""
-_EDDIES = ("cacq", "stairs", "stairs_jisc")
+EDDIES: tuple[Migration, ...] = ("cacq", "stairs", "stairs_jisc")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,8 @@ class Policies:
         """Those of one of so many buckets, which share the memory and the budget.
 
         What a batch writes is a function of what was committed and of its input. So under a budget nothing that an
-        engine has learned may have a say in which probes are made, or in which order: no change of plan but by command,
-        no gates, no choice of slices.
+        engine has learned may have a say in which probes are made, or in which order: no gates, no choice of slices.
+        The plan is changed by what was committed.
         """
         limit = None if self.memory_limit is None else self.memory_limit // buckets
         budget = self.budget or (None if target_us is None else Budget(is_auto=True))
@@ -98,7 +98,6 @@ class Policies:
             memory_limit=limit,
             production="push",
             states="none",
-            adaptive=None,
             sharing="cpu" if self.sharing == "auto" else self.sharing,
             budget=replace(budget, parts=buckets),
             by_batch=True,
@@ -113,7 +112,7 @@ class Policies:
     @property
     def is_eddy(self) -> bool:
         """Whether tuples are routed one by one."""
-        return self.migration in _EDDIES
+        return self.migration in EDDIES
 
     @property
     def can_rank_anew(self) -> bool:
@@ -126,7 +125,7 @@ DEFAULT_POLICIES = Policies()
 
 
 def _adaptivity(options: Options, *, written: bool, lasting: bool) -> Adaptivity | None:
-    if options.migration in _EDDIES:
+    if options.migration in EDDIES:
         return None  # they follow no plan for long
     if options.migration.startswith("parallel_track") and lasting:
         return None  # every change would add a plan for ever

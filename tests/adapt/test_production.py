@@ -27,6 +27,7 @@ from thalweg.plan.demand import find_demands, siblings
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.program import Programs
 from thalweg.plan.tree import TreePlan
+from thalweg.policies import Policies
 from thalweg.settings import Production
 
 BUSHY = Clique("bushy", window_min=2, rate=1.0, streams=6, dmax=60)
@@ -129,7 +130,9 @@ def decided(
     """An engine after so many windows, and who decided about its gates."""
     end = windows * clique.window
     tuples = clique.tuples(np.random.default_rng(3), end)
-    engine = JoinEngine(clique.query, clique.plan, clique.rank, production=production, nested_loops=nested_loops)
+    engine = JoinEngine(
+        clique.query, clique.plan, clique.rank, policies=Policies(production=production, nested_loops=nested_loops)
+    )
     decider = decider_of(clique.query)
     for start in range(0, end, clique.window):
         engine.offer(tuples.between(start, start + clique.window))
@@ -185,7 +188,8 @@ def test_an_engine_that_nobody_decides_for_pushes() -> None:
     end = 6 * LEFT_DEEP.window
     tuples = LEFT_DEEP.tuples(np.random.default_rng(3), end)
     engines = [
-        JoinEngine(LEFT_DEEP.query, LEFT_DEEP.plan, LEFT_DEEP.rank, production=each) for each in ("push", "auto")
+        JoinEngine(LEFT_DEEP.query, LEFT_DEEP.plan, LEFT_DEEP.rank, policies=Policies(production=each))
+        for each in ("push", "auto")
     ]
     for engine in engines:
         engine.offer(tuples.between(0, end))

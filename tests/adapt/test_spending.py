@@ -21,6 +21,7 @@ from thalweg.plan import JoinGraph, Statistics, parse_plan
 from thalweg.plan.allocation import POLICIES, AllocationModel, divide, model_of_plan, saturation
 from thalweg.policies import Policies
 from thalweg.replayer import BudgetUse, run
+from thalweg.replayer.api import open_replay
 from thalweg.settings import AllocationPolicy, Budget
 
 FIXED = {"plan": "((h a) b) c", "adaptive": False}
@@ -168,6 +169,19 @@ def test_a_plan_that_costs_less_and_finds_no_more_is_not_changed_to(monkeypatch:
     assert not any("is expected" in reason for reason in reasons), reasons
 
 
+def test_what_is_refused_teaches_nothing_about_plans() -> None:
+    """A plan that ran while most was refused looked cheap, and was preferred when nothing was."""
+    settings = thalweg.Adaptivity(period=500, overhead=10.0)
+    for budget, learns in (("20%", False), ("100%", True)):
+        options = {"budget": budget, "adaptive": settings, "batch_size": 512}
+        learned = []
+        replay = open_replay(STAR, steady_star(seconds=2.0), options=options)
+        for _ in replay.steps():
+            assert replay.driver.controller is not None
+            learned.append(replay.driver.controller.to_json()["experience"])
+        assert any(learned) is learns
+
+
 def test_tuples_are_shed_at_one_instant_too() -> None:
     """Looks at the same event time were compared by what had been counted, which has no order."""
     tables = {name: {"ts": [0] * 50 + [10] * 9, "k": [1] * 59} for name in "ab"}
@@ -220,7 +234,8 @@ def test_the_budget_of_a_driver_is_changed_while_it_runs_if_there_is_one() -> No
 def test_on_spark_nothing_that_was_learned_decides_what_is_refused() -> None:
     given = Options(budget=10, production="auto", adaptive=True, memory_limit=4096)
     policies = Policies.of(given, written=False, lasting=False).on_spark(4)
-    assert (policies.states, policies.adaptive, policies.feedback, policies.sharing) == ("none", None, None, "cpu")
+    assert (policies.states, policies.feedback, policies.sharing) == ("none", None, "cpu")
+    assert policies.adaptive is not None  # by what is committed
     assert policies.budget is not None
     assert policies.budget.per_second(0) == 2.5
     assert policies.memory_limit == 1024

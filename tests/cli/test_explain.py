@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from tests.cli.conftest import Invoke
 from thalweg.adapt.decision import Decision
 from thalweg.cli.live import write_live
+from thalweg.cli.progress import BatchReport, Totals
 
 SCHEMAS = [
     argument
@@ -228,8 +230,15 @@ HISTORY = [
 ]
 
 
+def totals(savings: dict[str, int] | None = None) -> Totals:
+    """A run after batch 9."""
+    none = Counter[str]()
+    last = BatchReport(9, 0, 0, none, none, None, (), 0, 0, 0, 0, 0, 0.5, histories=tuple(HISTORY))
+    return Totals(last=last, savings=Counter(savings or {}))
+
+
 def test_the_plans_of_a_running_query(thalweg: Invoke, tmp_path: Path) -> None:
-    write_live(tmp_path, "spread", 9, HISTORY)
+    write_live(tmp_path, "spread", totals())
     result = thalweg("explain", "--live", tmp_path)
     assert result.exit_code == 0, result.output
     lines = [line.split() for line in result.stdout.splitlines()]
@@ -247,7 +256,7 @@ def test_the_plans_of_a_running_query(thalweg: Invoke, tmp_path: Path) -> None:
 def test_what_feedback_saved_in_a_running_query(thalweg: Invoke, tmp_path: Path) -> None:
     savings = {"suspensions": 9, "resumptions": 2, "withheld": 1200, "unprobed": 34, "tests": 11, "suspended": 7}
     savings["unstored_bytes"] = 57_600
-    write_live(tmp_path, "spread", 9, HISTORY, savings)
+    write_live(tmp_path, "spread", totals(savings))
     result = thalweg("explain", "--live", tmp_path)
     lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
     assert lines[-7:] == [

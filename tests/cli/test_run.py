@@ -416,7 +416,7 @@ class TestControl:
             (["plan", "A: B C; B: A C; C: A B", "--states", "all"], 1, "a linear order keeps no states"),
             (["end", "--query", "p"], 1, "is for the query 'p', and there is none of that name"),
             (["plan"], 2, "there must be a plan"),
-            (["end", "A B"], 2, "there must be no plan after 'end'"),
+            (["end", "A B"], 2, "there must be no value after 'end'"),
             (["end", "--states", "all"], 2, "has no meaning for 'end'"),
             (["stop"], 2, "stop"),
         ],

@@ -102,7 +102,7 @@ def run_paid(
         chosen = random_plan(choice, n)
         return chosen.keeping_none() if looks_at_parts and isinstance(chosen, TreePlan) else chosen
 
-    engine = JoinEngine(setting.query, plan(), production=production, budgeted=True)
+    engine = JoinEngine(setting.query, plan(), policies=Policies(production=production, budget=Budget()))
     changes = {choice.randrange(len(setting.tuples)): plan() for _ in range(choice.choice([0, 1, 5]))}
     decider = decider_of(setting.query)
     answer: Answer = Counter()
@@ -361,7 +361,7 @@ def test_the_estimate_is_right_on_average_where_states_are_kept(feed: float, mon
     for seed in range(300):
         monkeypatch.setattr("thalweg.engine.machine.accounts._SEED", 7919 * seed + 1)
         plan = parse_plan("(a b) c", "abc").keeping_all()
-        engine = JoinEngine(setting.query, plan, budgeted=True)
+        engine = JoinEngine(setting.query, plan, policies=Policies(budget=Budget()))
         accounts_of(engine).follow(paying(((feed, feed), (feed, UNLIMITED), (2 * feed,))))
         engine.offer(words(setting.query, setting.tuples))
         assert sum(len(block) for block in engine.advance()) < full
@@ -389,7 +389,7 @@ def test_a_chain_in_total_order_is_left_where_no_older_part_is_looked_at() -> No
     division = Division(1.0, 1.0, everything(3), ways=(Way(1.0, (((0, 2), (0, 2)),) * 3),) * 2)
     answers, candidates = [], []
     for is_total in (True, False):
-        engine = JoinEngine(setting.query, parse_plan("(a b) c", "abc"), budgeted=True)
+        engine = JoinEngine(setting.query, parse_plan("(a b) c", "abc"), policies=Policies(budget=Budget()))
         accounts_of(engine).follow(division)
         engine.offer(words(setting.query, setting.tuples), None if is_total else 0)
         answers.append(sum(len(block) for block in engine.advance()))
@@ -425,7 +425,7 @@ def test_a_refused_probe_leaves_gaps_in_all_states_that_would_have_stored_what_i
 def test_an_entry_leaves_with_its_oldest_component_whatever_is_refused(feed: float) -> None:
     """So results are stale by lag alone: in a state that is refreshed seldom, nothing grows older than its windows."""
     setting = skewed_setting()
-    engine = JoinEngine(setting.query, parse_plan("(a b) c", "abc").keeping_all(), budgeted=True)
+    engine = JoinEngine(setting.query, parse_plan("(a b) c", "abc").keeping_all(), policies=Policies(budget=Budget()))
     accounts_of(engine).follow(paying(((feed, feed), (feed, feed), (UNLIMITED,))))
     times = {(event.stream, event.row): event.time for event in setting.tuples}
     entries = 0
@@ -458,7 +458,7 @@ def test_readers_weigh_what_they_weighed_when_accounts_begin_anew() -> None:
 
 def test_who_looks_at_parts_of_windows_keeps_no_states() -> None:
     setting = skewed_setting()
-    engine = JoinEngine(setting.query, parse_plan("(a b) c", "abc").keeping_all(), budgeted=True)
+    engine = JoinEngine(setting.query, parse_plan("(a b) c", "abc").keeping_all(), policies=Policies(budget=Budget()))
     with pytest.raises(PlanError, match="leave no gaps in states"):
         accounts_of(engine).follow(Division(1.0, 1.0, everything(3), ways=WAYS[0]))
 

@@ -14,6 +14,7 @@ from tests.engine.uncompiled import uncompiled
 from thalweg.cql.query import Output, RangeWindow, RowsWindow, Window
 from thalweg.engine.difference import END_OF_INPUT, SetDifference
 from thalweg.engine.kernels import difference as kernels
+from thalweg.engine.kernels import difference_records
 from thalweg.engine.kernels.difference import Arrivals
 from thalweg.errors import ThalwegError
 
@@ -154,7 +155,7 @@ def test_any_difference_matches_the_free_intervals(
 @settings(max_examples=30, deadline=None)
 @given(inputs())
 def test_the_kernel_is_right_uncompiled_too(case: tuple[list[Tuple], tuple[Window, ...], Output, list[int]]) -> None:
-    with uncompiled(kernels):
+    with uncompiled(kernels, difference_records):
         check(case)
 
 

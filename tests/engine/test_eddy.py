@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from typing import get_args
 
 import numpy as np
 import pyarrow as pa
@@ -16,19 +15,17 @@ from tests.engine.test_join import make_curious, naive, random_setting, run, run
 from thalweg.cql.query import AttributeClass, Output, Query, RangeWindow, StreamRef
 from thalweg.engine.join.engine import JoinEngine
 from thalweg.engine.kernels import eddy as kernels
-from thalweg.engine.machine.eddy import Policy
-from thalweg.engine.migration.joiner import open_eddy
 from thalweg.errors import PlanError
 from thalweg.plan.tree import LinearPlan, TreePlan, parse_plan
+from thalweg.policies import EDDIES, Policies
+from thalweg.settings import Migration
 
-POLICIES: tuple[Policy, ...] = get_args(Policy)
 
-
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", EDDIES)
 @pytest.mark.parametrize("small", [False, True], ids=["roomy", "tight"])
 @settings(max_examples=300, deadline=None, print_blob=True)
 @given(seed=st.integers(0, 2**32))
-def test_any_plan_and_any_changes_give_the_naive_answer(policy: Policy, small: bool, seed: int) -> None:
+def test_any_plan_and_any_changes_give_the_naive_answer(policy: Migration, small: bool, seed: int) -> None:
     """``tight``: every store starts too small, and the eddy judges its modules after every few tuples."""
     rng = random.Random(seed)
     setting = random_setting(rng)
@@ -45,10 +42,10 @@ def test_any_plan_and_any_changes_give_the_naive_answer(policy: Policy, small: b
     assert answer == naive(setting)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", EDDIES)
 @settings(max_examples=150, deadline=None, print_blob=True)
 @given(seed=st.integers(0, 2**32))
-def test_arrival_order_does_not_matter_within_the_watermark(policy: Policy, seed: int) -> None:
+def test_arrival_order_does_not_matter_within_the_watermark(policy: Migration, seed: int) -> None:
     run_out_of_order(random.Random(seed), policy)
 
 
@@ -84,7 +81,7 @@ def uniform(streams: int, count: int, keys: int, seed: int = 5) -> list[tuple[in
 
 
 def test_cacq_stores_no_intermediate_result_whatever_the_plan_keeps() -> None:
-    engine = open_eddy(keyed(4), a_plan("((a b) c) d"), policy="cacq")
+    engine = JoinEngine(keyed(4), a_plan("((a b) c) d"), policies=Policies("cacq"))
     assert feed(engine, uniform(4, 800, 40)) > 0
     engine.transition(a_plan("(a d) (b c)"))
     feed(engine, [(s, 800 + t, k) for s, t, k in uniform(4, 800, 40)])
@@ -97,7 +94,7 @@ def test_cacq_stores_no_intermediate_result_whatever_the_plan_keeps() -> None:
 def test_stairs_do_what_the_pipeline_does_where_the_plan_leaves_no_choice() -> None:
     tuples = uniform(4, 2000, 60)
     engines = [
-        open_eddy(keyed(4), a_plan("((a b) c) d"), policy="stairs_jisc"),
+        JoinEngine(keyed(4), a_plan("((a b) c) d"), policies=Policies("stairs_jisc")),
         JoinEngine(keyed(4), a_plan("((a b) c) d")),
     ]
     assert feed(engines[0], tuples) == feed(engines[1], tuples)
@@ -112,7 +109,7 @@ def test_stairs_do_what_the_pipeline_does_where_the_plan_leaves_no_choice() -> N
 
 
 def test_stairs_with_jisc_promote_a_key_when_it_is_probed() -> None:
-    engine = open_eddy(keyed(3), a_plan("(a b) c"), policy="stairs_jisc")
+    engine = JoinEngine(keyed(3), a_plan("(a b) c"), policies=Policies("stairs_jisc"))
     feed(engine, [(stream, stream, key) for stream in range(3) for key in range(100)])
     engine.transition(a_plan("(b c) a"))
     state = engine.sizes()[-1]
@@ -126,7 +123,7 @@ def test_the_plan_is_what_an_eddy_begins_with() -> None:
     """One tuple of each partner, and a window that has none: the probes tell which was asked first."""
     for order, probes in (((3, 1, 2), 1), ((1, 3, 2), 2), ((1, 2, 3), 3)):
         plan = LinearPlan((order, (0, 2, 3), (0, 1, 3), (0, 1, 2)))
-        engine = open_eddy(keyed(4), plan, policy="cacq")
+        engine = JoinEngine(keyed(4), plan, policies=Policies("cacq"))
         feed(engine, [(1, 1, 7), (2, 2, 7)])
         before = engine.work.probes
         feed(engine, [(0, 3, 7)], row=5)
@@ -141,9 +138,9 @@ def selective(count: int, seed: int = 3) -> list[tuple[int, int, int]]:
 
 def test_an_eddy_learns_which_module_to_ask_first(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = LinearPlan(tuple(tuple(s for s in range(4) if s != head) for head in range(4)))
-    eddy = open_eddy(keyed(4, 500), plan, policy="cacq")
+    eddy = JoinEngine(keyed(4, 500), plan, policies=Policies("cacq"))
     monkeypatch.setattr("thalweg.engine.machine.eddy._PATIENCE", 10**9)
-    stubborn = open_eddy(keyed(4, 500), plan, policy="cacq")
+    stubborn = JoinEngine(keyed(4, 500), plan, policies=Policies("cacq"))
     tuples = selective(20_000)
     assert feed(stubborn, tuples) == feed(eddy, tuples) == 0
     assert eddy.work.candidates < stubborn.work.candidates / 5
@@ -151,7 +148,7 @@ def test_an_eddy_learns_which_module_to_ask_first(monkeypatch: pytest.MonkeyPatc
 
 def test_an_eddy_notices_what_has_changed() -> None:
     plan = LinearPlan(tuple(tuple(s for s in range(4) if s != head) for head in range(4)))
-    eddy = open_eddy(keyed(4, 500), plan, policy="cacq")
+    eddy = JoinEngine(keyed(4, 500), plan, policies=Policies("cacq"))
     feed(eddy, selective(20_000))
     learnt = eddy.work.candidates
     # Now c is the one without partners, and d has many.
@@ -172,4 +169,4 @@ def test_more_streams_than_bits_are_refused() -> None:
     query = keyed(2)
     wide = replace(query, classes=query.classes * (kernels.BITS + 1))
     with pytest.raises(PlanError, match="query 'q' has 63 different join keys; an eddy routes at most 62"):
-        open_eddy(wide, a_plan("a b"), policy="cacq")
+        JoinEngine(wide, a_plan("a b"), policies=Policies("cacq"))

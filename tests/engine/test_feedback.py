@@ -65,7 +65,7 @@ class Feeder:
         engine: JoinEngine | None = None,
     ) -> None:
         self.query = query
-        self.engine = engine or JoinEngine(query, pipeline(plan, streams), production=production)
+        self.engine = engine or JoinEngine(query, pipeline(plan, streams), policies=Policies(production=production))
         self.rows: Counter[int] = Counter()
 
     def __call__(self, stream: str, time: int, *keys: int) -> int:
@@ -249,7 +249,7 @@ def test_a_probe_that_failed_is_not_made_again() -> None:
     looked = []
     for production in ("push", "jit"):
         built = query(((0, 1), (0, 2), (1, 2)))
-        engine = JoinEngine(built, pipeline("(A B) C"), production=production, nested_loops=True)
+        engine = JoinEngine(built, pipeline("(A B) C"), policies=Policies(production=production, nested_loops=True))
         feed = Feeder(built, "(A B) C", engine=engine)
         for i in range(100):
             feed("C", i, 1 + i % 2, 1 + (i + 1) % 2)  # a finds c's, and so does b, but no c has both

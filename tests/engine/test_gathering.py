@@ -17,6 +17,7 @@ from thalweg.engine.outputs.results import engine_columns
 from thalweg.engine.rows.encoding import encoders
 from thalweg.engine.rows.expressions import Expressions, physical_names
 from thalweg.plan.tree import TreePlan, parse_plan
+from thalweg.policies import Policies
 
 SCHEMA = pa.schema({"ts": pa.int64(), "x": pa.int64(), "k": pa.int64()})
 NAMES = "RSTU"
@@ -51,7 +52,7 @@ class Feeder:
     """Gives events to an engine in total order and collects its results."""
 
     def __init__(self, query: Query, plan: str, memory_limit: int | None = None) -> None:
-        self.engine = JoinEngine(query, pipeline(plan), memory_limit=memory_limit)
+        self.engine = JoinEngine(query, pipeline(plan), policies=Policies(memory_limit=memory_limit))
         self.results: Counter[tuple[int, ...]] = Counter()
         self._encode = encoders(query, Expressions(physical_names(query) | engine_columns(query)))
         self._rows = [0] * 4

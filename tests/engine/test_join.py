@@ -257,10 +257,7 @@ def run(
         engine = JoinEngine(
             setting.query,
             plan,
-            completion=migration,
-            memory_limit=memory_limit,
-            nested_loops=True,
-            production=production,
+            policies=Policies(migration=migration, memory_limit=memory_limit, nested_loops=True, production=production),
         )
     else:
         engine = open_joiner(setting.query, plan, policies=Policies(migration, production, memory_limit))

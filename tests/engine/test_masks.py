@@ -14,6 +14,7 @@ from thalweg.engine.join.engine import JoinEngine
 from thalweg.engine.rows.encoding import mix
 from thalweg.plan.slices import Slicing
 from thalweg.plan.tree import TreePlan, parse_plan
+from thalweg.policies import Policies
 from thalweg.settings import Production
 
 WINDOW, SELECTIONS = 40, 3
@@ -64,7 +65,10 @@ def test_results_pass_the_selections_that_all_of_their_components_pass(seed: int
     kept = [plan.keeping_all() for plan in plans if isinstance(plan, TreePlan)]
     windows = ((WINDOW,),) * 4, ((WINDOW,) * SELECTIONS,) * 4
     engine = JoinEngine(
-        rstu(WINDOW), kept[0], production=production, slicing=Slicing(SELECTIONS, *windows, is_aged=True)
+        rstu(WINDOW),
+        kept[0],
+        policies=Policies(production=production),
+        slicing=Slicing(SELECTIONS, *windows, is_aged=True),
     )
     found: Counter[tuple[int, ...]] = Counter()
     first = [0] * 4

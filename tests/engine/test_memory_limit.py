@@ -13,6 +13,7 @@ from tests.engine.rstu import Feeder, pipeline, rstu, some_events
 from thalweg.engine.join.engine import JoinEngine
 from thalweg.engine.kernels.tables import INCOMPLETE, N_COMPLETE
 from thalweg.engine.storage.memory import HeapArena, MappedArena, Memory
+from thalweg.policies import Policies
 
 PLANS = ["((R S) T) U", "((S T) R) U", "(R U) (S T)"]
 
@@ -29,7 +30,7 @@ def test_states_stay_within_the_limit_and_the_answer_is_the_same(monkeypatch: py
     query = rstu(width=400)
     free = Feeder(query, JoinEngine(query, pipeline(PLANS[0])))
     limit = 100_000
-    bound = Feeder(query, JoinEngine(query, pipeline(PLANS[0]), memory_limit=limit))
+    bound = Feeder(query, JoinEngine(query, pipeline(PLANS[0]), policies=Policies(memory_limit=limit)))
     rng = random.Random(1)
     most = 0
     for part in range(40):
@@ -49,7 +50,7 @@ def test_keys_that_are_asked_for_stay_live(monkeypatch: pytest.MonkeyPatch) -> N
     """R asks for few keys of ST, over and over: these are not the ones that are made absent."""
     monkeypatch.setattr("thalweg.engine.machine.workspace.FIRST_CAPACITY", 16)
     query = rstu(width=5000, names="RST")
-    engine = JoinEngine(query, pipeline("(S T) R", "RST"), memory_limit=1)
+    engine = JoinEngine(query, pipeline("(S T) R", "RST"), policies=Policies(memory_limit=1))
     feeder = Feeder(query, engine)
     rng = random.Random(2)
     for t in range(0, 3000, 3):
@@ -61,7 +62,10 @@ def test_keys_that_are_asked_for_stay_live(monkeypatch: pytest.MonkeyPatch) -> N
 def test_without_memory_for_any_state_the_answer_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("thalweg.engine.machine.workspace.FIRST_CAPACITY", 2)
     query = rstu(width=100)
-    feeders = [Feeder(query, JoinEngine(query, pipeline(PLANS[2]), memory_limit=limit)) for limit in (None, 1)]
+    feeders = [
+        Feeder(query, JoinEngine(query, pipeline(PLANS[2]), policies=Policies(memory_limit=limit)))
+        for limit in (None, 1)
+    ]
     events = some_events(random.Random(3), 1000, 10)
     for feeder in feeders:
         feeder.feed(events)
@@ -71,7 +75,7 @@ def test_without_memory_for_any_state_the_answer_is_the_same(monkeypatch: pytest
 def test_a_renewed_window_of_many_keys_is_completed_without_room_for_them() -> None:
     """Completing many keys at once evicts others, time and again; it must come to an end."""
     query = rstu(width=10, names="RST")
-    engine = JoinEngine(query, pipeline("(S T) R", "RST"), memory_limit=1)
+    engine = JoinEngine(query, pipeline("(S T) R", "RST"), policies=Policies(memory_limit=1))
     feeder = Feeder(query, engine)
     feeder.feed([("R", 0, key) for key in range(100)] + [("S", 1, key) for key in range(100)] + [("T", 2, 7)])
     engine.transition(pipeline("(R S) T", "RST"))
@@ -92,7 +96,7 @@ def test_a_key_that_is_being_completed_when_memory_runs_out_is_stored_once(monke
     query = rstu(width=1000)
     evicted = 0
     for limit in range(6_000, 150_000, 4_000):
-        engine = JoinEngine(query, pipeline("((R S) T) U"), memory_limit=limit)
+        engine = JoinEngine(query, pipeline("((R S) T) U"), policies=Policies(memory_limit=limit))
         feeder = Feeder(query, engine)
         feeder.feed([(stream, i, 7) for i in range(12) for stream in "ST"] + [("U", 12, 7)])
         feeder.joiner.transition(pipeline("((S T) R) U"))

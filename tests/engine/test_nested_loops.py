@@ -8,20 +8,24 @@ from itertools import pairwise
 import pytest
 
 from tests.engine.rstu import Event, Feeder, pipeline, rstu, some_events
-from thalweg.engine.join.engine import Completion, JoinEngine
+from thalweg.engine.join.engine import JoinEngine
+from thalweg.policies import Policies
+from thalweg.settings import Migration
 
 PLANS = ["((R S) T) U", "((U T) S) R", "(R U) (S T)", "((S T) R) U"]
 
 
-def feeder(plan: str, *, nested_loops: bool, width: int = 200, completion: Completion = "jisc") -> Feeder:
+def feeder(plan: str, *, nested_loops: bool, width: int = 200, migration: Migration = "jisc") -> Feeder:
     query = rstu(width=width)
-    return Feeder(query, JoinEngine(query, pipeline(plan), completion=completion, nested_loops=nested_loops))
+    return Feeder(
+        query, JoinEngine(query, pipeline(plan), policies=Policies(migration=migration, nested_loops=nested_loops))
+    )
 
 
-@pytest.mark.parametrize("completion", ["jisc", "moving_state"])
-def test_they_answer_as_lookups_do_through_changes_of_plan(completion: Completion) -> None:
+@pytest.mark.parametrize("migration", ["jisc", "moving_state"])
+def test_they_answer_as_lookups_do_through_changes_of_plan(migration: Migration) -> None:
     rng = random.Random(5)
-    loops, lookups = (feeder(PLANS[0], nested_loops=each, completion=completion) for each in (True, False))
+    loops, lookups = (feeder(PLANS[0], nested_loops=each, migration=migration) for each in (True, False))
     for start in range(0, 4000, 100):
         events = some_events(rng, 100, 30, start=start)
         plan = pipeline(rng.choice(PLANS))
@@ -32,7 +36,7 @@ def test_they_answer_as_lookups_do_through_changes_of_plan(completion: Completio
     assert loops.results == lookups.results
     assert len(loops.results) > 1000
     work, other = loops.joiner.work, lookups.joiner.work
-    if completion == "moving_state":
+    if migration == "moving_state":
         assert (work.stored, work.completions) == (other.stored, other.completions)
     else:  # without an access path no window can tell that a key is void
         assert work.completions > other.completions

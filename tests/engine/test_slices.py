@@ -15,6 +15,7 @@ from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.rows.encoding import mix
 from thalweg.engine.time_bounds import NEVER
 from thalweg.plan.slices import Slicing
+from thalweg.policies import Policies
 from thalweg.settings import Production
 
 ENDS = (10, 25, 40)
@@ -88,7 +89,7 @@ def alive(coming: list[Event], stream: int, place: int, now: int) -> int:
 @pytest.mark.parametrize("seed", range(3))
 def test_results_and_what_is_held(seed: int, production: Production) -> None:
     coming = events(seed)
-    engine = JoinEngine(rstu(40), PLAN, production=production, slicing=SLICING)
+    engine = JoinEngine(rstu(40), PLAN, policies=Policies(production=production), slicing=SLICING)
     found: Counter[tuple[int, ...]] = Counter()
     first, rng = [0] * 4, random.Random(seed)
     for start in range(0, len(coming), 20):

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from thalweg.errors import ThalwegError
 from thalweg.experiments import EXPERIMENTS, child, machine
-from thalweg.experiments.experiment import Document, at_least, at_most, below
+from thalweg.experiments.experiment import Document, Part, at_least, at_most, below, go_through
 from thalweg.experiments.report import render
 from thalweg.experiments.timing import Contender, Timing, one_core, take_turns
 
@@ -121,3 +121,21 @@ def test_one_core_holds_and_lets_go() -> None:
 def test_a_child_that_fails_says_why() -> None:
     with pytest.raises(ThalwegError, match="no such task"):
         child.ask("no such task", {})
+
+
+def test_parts_are_handed_over_one_by_one_with_what_they_claim() -> None:
+    kept, said = [], []
+    document = Document(bench="b", scale="quick", machine={}, rows=[], claims=[])
+    parts: list[Part] = [
+        ("one", lambda: ([{"part": "one", "rows": 1}], [at_least("enough", 2.0, 1.0)])),
+        ("two", lambda: ([{"part": "two", "rows": 2}], [at_most("little", 2.0, 1.0)])),
+    ]
+    assert go_through(parts, document, said.append, lambda found: kept.append(len(found["rows"]))) is document
+    assert kept == [1, 2]
+    assert [row["part"] for row in document["rows"]] == ["one", "two"]
+    assert said == [
+        "one: done in 0 seconds",
+        "enough: 2 (>= 1)",
+        "two: done in 0 seconds",
+        "little: 2 (<= 1, does not hold)",
+    ]

@@ -31,6 +31,7 @@ from thalweg.experiments.jaqpot import (
 from thalweg.experiments.jaqpot.driving import ALL, HALF_WAY, Course, Judge
 from thalweg.experiments.jaqpot.pipeline import allowances_of, fill, pipeline_of, run
 from thalweg.experiments.jaqpot.sizes import (
+    TRIGGERS,
     Analysis,
     Budgets,
     Correlated,
@@ -177,6 +178,16 @@ def test_plots_are_drawn(document: Document, tmp_path: Path) -> None:
     ]
     for file in files:
         assert file.read_bytes().startswith(b"\x89PNG")
+
+
+def test_triggers_of_an_overload_are_drawn(document: Document, tmp_path: Path) -> None:
+    trigger: Row = {"part": TRIGGERS, "begun": 9.0, "rows": 100, "seconds": 2.0, "target": 3.0, "share": 0.5}
+    rows: list[Row] = [trigger, {**trigger, "begun": 12.0, "share": None}, {**trigger, "begun": 15.0, "rows": 0}]
+    plot = EXPERIMENTS["jaqpot"].plot
+    assert plot is not None
+    (file,) = plot({**document, "rows": rows}, tmp_path)
+    assert file.name == "overload.png"
+    assert file.read_bytes().startswith(b"\x89PNG")
 
 
 # -- Workloads, and who checks results --------------------------------------------------------
@@ -366,7 +377,7 @@ def test_spark_is_asked_last(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def told(sizes: object, report: object) -> tuple[list[Row], list[Claim]]:
         asked.append(sizes)
-        return [{"part": on_spark.PART}], [Claim(claim="so it is", measured=1.0, bar=">= 1", holds=True)]
+        return [{"part": on_spark.OVERLOAD}], [Claim(claim="so it is", measured=1.0, bar=">= 1", holds=True)]
 
     monkeypatch.setattr(on_spark, "overload_on_spark", told)
     nothing = replace(SMALL, analysis=replace(SMALL.analysis, streams=(3,), covers=1))
@@ -377,7 +388,7 @@ def test_spark_is_asked_last(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(jaqpot.SIZES, "quick", nothing)
     document = jaqpot.run("quick", lambda _: None, lambda _: None)
     assert asked == [on_spark.SIZES["quick"]]
-    assert document["rows"][-1] == {"part": on_spark.PART}
+    assert document["rows"][-1] == {"part": on_spark.OVERLOAD}
     assert document["claims"][-1]["claim"] == "so it is"
 
 

@@ -125,7 +125,7 @@ def test_a_wrong_answer_stops_the_experiment(monkeypatch: pytest.MonkeyPatch) ->
 
     def forgetful(query, plan, rank, policies):
         if policies.migration == MOVING_STATE:
-            return JoinEngine(query, plan, rank, completion="jisc_printed")
+            return JoinEngine(query, plan, rank, as_printed=True)
         return honest(query, plan, rank, policies)
 
     monkeypatch.setattr(driving, "open_joiner", forgetful)

@@ -12,6 +12,7 @@ from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.search import choose_plan, resolve_plan
 from thalweg.plan.statistics import Statistics
 from thalweg.plan.tree import Plan
+from thalweg.policies import Policies
 from thalweg.settings import Feedback
 
 
@@ -241,7 +242,7 @@ def test_without_feedback_every_join_passes_on_all() -> None:
 
 
 def test_with_feedback_the_demands_are_named() -> None:
-    text = explain_text(*planned(figure_1(), "(A B) C", "all"), feedback=Feedback())
+    text = explain_text(*planned(figure_1(), "(A B) C", "all"), policies=Policies(production=Feedback()))
     assert lines_of(text, "production") == [
         "production  jit: what the joins above have no partner for is not produced until one arrives",
         "  A⋈B waits for any tuple of C: a new A or B stops at once",
@@ -250,7 +251,7 @@ def test_with_feedback_the_demands_are_named() -> None:
 
 
 def test_what_a_static_relation_lacks_stops_for_good() -> None:
-    text = explain_text(*planned(figure_1(static="C"), "(A B) C", "all"), feedback=Feedback())
+    text = explain_text(*planned(figure_1(static="C"), "(A B) C", "all"), policies=Policies(production=Feedback()))
     assert lines_of(text, "production")[2] == (
         "  A⋈B waits for C with its y: a new A stops at once for good, and is deleted, a new B stops after A"
     )
@@ -264,20 +265,22 @@ def test_settings_of_feedback_are_named() -> None:
         Feedback(filter_bits=1): ", told by Bloom filters of 1 bit",
     }
     for feedback, words in settings.items():
-        text = explain_text(*planned(four_way(), "((A B) C) D", "all"), feedback=feedback)
+        text = explain_text(*planned(four_way(), "((A B) C) D", "all"), policies=Policies(production=feedback))
         assert lines_of(text, "production")[0].endswith(words)
         assert len(lines_of(text, "production")) > 1
 
 
 def test_two_streams_have_nothing_to_ask_for() -> None:
     bound = query([stream("A"), stream("B")], [equality("A.k", "B.k")])
-    assert lines_of(explain_text(*planned(bound), feedback=Feedback()), "production")[1:] == [
+    assert lines_of(explain_text(*planned(bound), policies=Policies(production=Feedback())), "production")[1:] == [
         "  no join stands above another, so nothing is asked for"
     ]
 
 
 def test_demands_as_json() -> None:
-    production = explain_json(*planned(figure_1(), "(A B) C", "all"), feedback=Feedback())["production"]
+    production = explain_json(*planned(figure_1(), "(A B) C", "all"), policies=Policies(production=Feedback()))[
+        "production"
+    ]
     assert production == {
         "policy": "jit",
         "lattice": 1,

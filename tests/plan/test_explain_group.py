@@ -15,6 +15,7 @@ from thalweg.plan.explain_group_text import lay_out_group, names_text
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.search import choose_plan
 from thalweg.plan.statistics import Statistics
+from thalweg.policies import Policies
 from thalweg.settings import Sharing
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us")), ("k", pa.int64()), ("x", pa.int64())])
@@ -31,7 +32,7 @@ def groups(*selects: str) -> list[Group]:
 def facts_of(group: Group, sharing: Sharing = "auto") -> Facts:
     whole = group.whole
     known = Statistics.default(whole)
-    return explain_group(group, choose_plan(JoinGraph.of(whole), known), known, sharing)
+    return explain_group(group, choose_plan(JoinGraph.of(whole), known), known, Policies(sharing=sharing))
 
 
 def one(*selects: str, sharing: Sharing = "auto") -> Facts:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -14,10 +13,11 @@ from tests.cases import Case
 from tests.properties.settings import randomized
 from tests.properties.strategies import cases
 from tests.properties.test_feeding import AGGREGATES, JOINS, check
-from thalweg.engine.machine.eddy import Policy
+from thalweg.policies import EDDIES
+from thalweg.settings import Migration
 
 
-def check_eddy(case: Case, policy: Policy, seed: int) -> None:
+def check_eddy(case: Case, policy: Migration, seed: int) -> None:
     rng = random.Random(seed)
     with pytest.MonkeyPatch.context() as patch:
         if rng.random() < 0.5:  # change the routes all the time
@@ -28,12 +28,12 @@ def check_eddy(case: Case, policy: Policy, seed: int) -> None:
 
 
 @randomized(share=40)
-@given(case=cases(JOINS), policy=st.sampled_from(get_args(Policy)), seed=st.integers(0, 2**32))
-def test_joins(case: Case, policy: Policy, seed: int) -> None:
+@given(case=cases(JOINS), policy=st.sampled_from(EDDIES), seed=st.integers(0, 2**32))
+def test_joins(case: Case, policy: Migration, seed: int) -> None:
     check_eddy(case, policy, seed)
 
 
 @randomized(share=15)
-@given(case=cases(AGGREGATES), policy=st.sampled_from(get_args(Policy)), seed=st.integers(0, 2**32))
-def test_aggregates(case: Case, policy: Policy, seed: int) -> None:
+@given(case=cases(AGGREGATES), policy=st.sampled_from(EDDIES), seed=st.integers(0, 2**32))
+def test_aggregates(case: Case, policy: Migration, seed: int) -> None:
     check_eddy(case, policy, seed)

@@ -119,7 +119,7 @@ def printed(
     query: Query, plan: Plan, rank: Rank, policies: Policies, *, timed: bool, slicing: Slicing | None
 ) -> JoinEngine:
     assert policies.migration == "jisc"
-    return JoinEngine(query, plan, rank, completion="jisc_printed", timed=timed, slicing=slicing)
+    return JoinEngine(query, plan, rank, as_printed=True, timed=timed, slicing=slicing)
 
 
 def test_the_lost_results_are_expected() -> None:

@@ -70,7 +70,7 @@ class World:
     @staticmethod
     def of(case: Case, rng: random.Random) -> World:
         assume(not contradictory(case))
-        case = replace(case, output="istream")
+        case = replace(case, output="istream", lateness=None)  # buckets are told how late rows may be
         tables = {name: as_table(name, table) for name, table in case.tables().items()}
         times = case.times()
         query = bind(case.cql(), {name: Source(table.schema, times[name]) for name, table in tables.items()})[0]

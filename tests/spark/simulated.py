@@ -27,6 +27,7 @@ from thalweg.engine.rows.interner import comparable
 from thalweg.engine.time_bounds import NEVER
 from thalweg.plan.partitioning import Coordinate, Partitioning
 from thalweg.policies import DEFAULT_POLICIES, Policies
+from thalweg.spark.attendance import attend
 from thalweg.spark.bucket_spec import Arriving, Delivery, Outcome, Spec
 from thalweg.spark.carriage import Kept, carriage, narrowed
 from thalweg.spark.chunks import PIECES
@@ -36,7 +37,7 @@ from thalweg.spark.division import divide_shared
 from thalweg.spark.packing import MOMENT, PARTITION, PASSES, Packer, T, hash_column, time_column, unblob, unbundle
 from thalweg.spark.prices import Prices
 from thalweg.spark.relations import relation_blob
-from thalweg.spark.resident import Resident, attend
+from thalweg.spark.resident import Resident
 from thalweg.spark.run import Run, joined
 from thalweg.spark.shared_run import Registered, SharedRun, base_query
 

@@ -14,10 +14,10 @@ from thalweg.cql import Source, bind
 from thalweg.plan.partitioning import choose_partitioning
 from thalweg.policies import Policies
 from thalweg.replayer import run
+from thalweg.spark.attendance import attend
 from thalweg.spark.bucket_spec import Arriving
 from thalweg.spark.commands import Sent
 from thalweg.spark.packing import blob
-from thalweg.spark.resident import attend
 
 FIRST = "h: a b c; a: h b c; b: h a c; c: h a b"
 TREE = "((h a) b) c"

@@ -19,9 +19,10 @@ from thalweg.engine.image.snapshot import Restoration
 from thalweg.plan.partitioning import choose_partitioning
 from thalweg.policies import Policies
 from thalweg.spark import image_directory as images
+from thalweg.spark.attendance import attend
 from thalweg.spark.bucket_spec import Arriving, Outcome, Spec
 from thalweg.spark.packing import unblob
-from thalweg.spark.resident import Resident, attend
+from thalweg.spark.resident import Resident
 
 BATCHES = 30
 
@@ -139,7 +140,7 @@ def test_a_directory_that_cannot_be_marked_dirty_is_left_alone(
         with monkeypatch.context() as patch:
             if n == 20:
                 before = troubled.record, DictLog(dict(troubled.log.held)), troubled.kept
-                patch.setattr("thalweg.spark.resident.mark_dirty", full)
+                patch.setattr("thalweg.spark.attendance.mark_dirty", full)
             assert rows(troubled.take(arriving)) == want
         if n == 20:
             assert troubled.kept is None

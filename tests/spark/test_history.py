@@ -13,7 +13,7 @@ from tests.spark.test_phases import KEYS, SCHEMA, batch
 from thalweg.cql import Source, bind
 from thalweg.plan.partitioning import choose_partitioning
 from thalweg.policies import Policies
-from thalweg.spark.resident import attend
+from thalweg.spark.attendance import attend
 
 
 @pytest.mark.parametrize("is_kept", [True, False])

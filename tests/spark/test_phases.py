@@ -12,10 +12,10 @@ from tests.spark.simulated import DictLog, simulated_spec
 from thalweg.cql import Source, bind
 from thalweg.plan.partitioning import choose_partitioning
 from thalweg.policies import Policies
+from thalweg.spark.attendance import attend
 from thalweg.spark.bucket_spec import Arriving
 from thalweg.spark.commands import Sent
 from thalweg.spark.packing import blob
-from thalweg.spark.resident import attend
 
 KEYS = 200
 SCHEMA = pa.schema([("ts", pa.timestamp("us")), ("k", pa.int64())])

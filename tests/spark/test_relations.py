@@ -11,11 +11,11 @@ import pytest
 from tests.spark.simulated import DictLog, simulated_spec, with_hashes
 from thalweg.cql import Source, bind
 from thalweg.plan.partitioning import choose_partitioning
+from thalweg.spark.attendance import attend
 from thalweg.spark.bucket_spec import Arriving
 from thalweg.spark.chunks import PIECES
 from thalweg.spark.packing import blob, unblob
 from thalweg.spark.relations import Broadcasted, relation_blob, rows_of_bucket
-from thalweg.spark.resident import attend
 
 NAMES = pa.table({"k": [1, 2, 2, 3], "name": ["one", "two", "zwei", "three"]})
 TRADES = pa.schema([("ts", pa.timestamp("us")), ("k", pa.int64())])

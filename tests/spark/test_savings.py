@@ -13,9 +13,9 @@ from thalweg.engine.feedback.savings import Savings
 from thalweg.plan.partitioning import choose_partitioning
 from thalweg.policies import Policies
 from thalweg.settings import Production
+from thalweg.spark.attendance import attend
 from thalweg.spark.bucket_spec import Arriving, Spec
 from thalweg.spark.packing import blob
-from thalweg.spark.resident import attend
 
 TIME = pa.timestamp("us")
 CATALOG = {

@@ -21,10 +21,12 @@ Cost
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import astuple
 from typing import Any
 
+from thalweg.adapt.batch_view import Watched
 from thalweg.adapt.comparison import Alternative, Reference, View, alternative, best_alternative, cause, weigh
 from thalweg.adapt.decision import Action, Decision
 from thalweg.adapt.decision_log import DecisionLog
@@ -36,7 +38,6 @@ from thalweg.adapt.running_plan import RunningPlan
 from thalweg.adapt.search_fund import SearchFund
 from thalweg.adapt.work_meter import WorkMeter
 from thalweg.cql.query import Query
-from thalweg.engine.bucket import Bucket
 from thalweg.engine.observations import Counts
 from thalweg.plan.estimator import clearly_less
 from thalweg.plan.join_graph import JoinGraph
@@ -66,10 +67,14 @@ class Controller:
     Attributes:
         promised: under a budget, the results per second that a plan would find with the best allocation, if anything is
             refused now (JAQPOT 4.1); None: there is no budget.
+        calibrated: what a look says of the streams, set right by whoever knows better; None: it is right.
+        trusts_work: whether the work that was done says what the plan costs. It does not while a part is refused.
 
     """
 
     promised: Callable[[Plan, Statistics], float | None] | None = None
+    calibrated: Callable[[Statistics], Statistics] | None = None
+    trusts_work: bool = True
 
     def __init__(
         self,
@@ -118,6 +123,11 @@ class Controller:
         return self._running.rank
 
     @property
+    def ranked_by(self) -> Statistics:
+        """The statistics that it was compiled with."""
+        return self._running.ranked_by
+
+    @property
     def is_idle(self) -> bool:
         """Whether no other plan could be better."""
         return self._running.is_only_one
@@ -150,7 +160,7 @@ class Controller:
         self._is_held = False
         self._reference = None
 
-    def begin_with(self, bucket: Bucket, former: Controller | None = None) -> None:
+    def begin_with(self, bucket: Watched, former: Controller | None = None) -> None:
         """The windows of the bucket were filled anew: what that took is not what the plan costs.
 
         ``former``: who watched it until then. What was decided stays known, and tuples are counted on.
@@ -163,10 +173,12 @@ class Controller:
 
     # -- Looking ------------------------------------------------------------------------
 
-    def consider(self, bucket: Bucket) -> bool:
+    def consider(self, bucket: Watched) -> bool:
         """Look, search and change, each if it is due; says whether the plan has changed."""
         if self.is_idle:
             return False
+        if not self.trusts_work:
+            self._meter.usual = None  # what is allowed again is no alarm
         self._fund.put(self._meter.count(bucket.counts, self._running.prices, self._settings))
         if self._is_held or self.position < self._next_look or not self._fund.has_look:
             return False
@@ -183,7 +195,7 @@ class Controller:
         self._cooling = self._settings.cool_down
         return True
 
-    def _look(self, bucket: Bucket) -> View:
+    def _look(self, bucket: Watched) -> View:
         self._fund.pay_look()
         self._next_look = self.position + self._settings.period
         self._looks += 1
@@ -197,8 +209,12 @@ class Controller:
 
     def _view(self, recent: Counts) -> View:
         statistics = self._monitor.statistics()
+        if self.calibrated is not None:
+            statistics = self.calibrated(statistics)
         predicted = self._running.predict(statistics)
         observed, lately = (self._running.prices.total(work) / work[0] for work in (self._monitor.work, recent))
+        if not self.trusts_work:  # the model errs as it did when it was last seen to
+            observed = predicted * math.exp(0.0 if self._reference is None else self._reference.bias)
         return View(statistics, predicted, observed, lately)
 
     # -- Deciding -----------------------------------------------------------------------
@@ -213,7 +229,8 @@ class Controller:
             if not self._cooling:
                 self._log.note_outcome(view.recent)
             return None
-        self._experience.learn(self.plan, view.bias, self._looks)
+        if self.trusts_work:
+            self._experience.learn(self.plan, view.bias, self._looks)
         if self._pending is not None:
             other = alternative(self._pending, self.plan, view, self._graph, self._experience)
             return self._weigh(view, other, "")

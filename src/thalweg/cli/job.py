@@ -105,18 +105,7 @@ class Job:
                 number = last.number
                 for warning in warnings_of(totals, told):
                     view.say(warning)
-                kept_out = last.so_far, last.latest_refused
-                write_live(
-                    self.directory,
-                    self.query.name,
-                    number,
-                    last.histories,
-                    totals.savings,
-                    *kept_out,
-                    spending=last.spending,
-                    freshness=last.freshness,
-                    overload=totals.overload,
-                )
+                write_live(self.directory, self.query.name, totals)
 
         return show_and_tell
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,43 +16,31 @@ from rich.console import Console
 
 from thalweg.cli.console import grid, show
 from thalweg.cli.overload import overload_rows, prices_table
-from thalweg.cli.progress import Intake, intake_table, time_text
+from thalweg.cli.progress import Intake, Totals, intake_table, time_text
 from thalweg.cli.render import counted, savings_table
 
 _FILE = "plans.json"
 
 
-def write_live(
-    directory: Path,
-    query: str,
-    batch: int,
-    buckets: Sequence[Mapping[str, Any]],
-    savings: Mapping[str, int] | None = None,
-    streams: Mapping[str, Intake] | None = None,
-    refused: Sequence[str] = (),
-    *,
-    spending: Mapping[str, Any] | None = None,
-    freshness: Mapping[str, Any] | None = None,
-    overload: Sequence[str] = (),
-) -> None:
+def write_live(directory: Path, query: str, totals: Totals) -> None:
     """Say, after a batch, which plans the buckets have run under, and what feedback has saved since the start.
 
-    Also how many rows of the ``streams`` were kept out since the checkpoint began, and which commands were ``refused``
-    of late; and what the last batch spent of a budget, and how fresh its results were. Times are written as ISO texts.
+    Also how many rows of the streams were kept out since the checkpoint began, and which commands were refused of late;
+    and what the last batch spent of a budget, and how fresh its results were. Times are written as ISO texts.
     """
-    known: dict[str, Any] = {"query": query, "batch": batch, "buckets": list(buckets)}
-    if savings:
-        known["savings"] = dict(savings)
-    if streams:
-        known["streams"] = {alias: asdict(intake) for alias, intake in streams.items()}
-    if spending:
-        known["spending"] = dict(spending)
-    if overload:
-        known["overload"] = list(overload)
-    if freshness:
-        known["freshness"] = dict(freshness)
-    if refused:
-        known["refused"] = list(refused)
+    last = totals.last
+    if last is None:
+        return
+    known: dict[str, Any] = {"query": query, "batch": last.number, "buckets": list(last.histories)}
+    told = {
+        "savings": dict(totals.savings),
+        "streams": {alias: asdict(intake) for alias, intake in last.so_far.items()},
+        "spending": dict(last.spending),
+        "overload": list(totals.overload),
+        "freshness": dict(last.freshness),
+        "refused": list(last.latest_refused),
+    }
+    known |= {name: value for name, value in told.items() if value}
     new = directory / f"{_FILE}.new"
     new.write_text(json.dumps(known, default=dt.datetime.isoformat) + "\n", encoding="utf-8")
     new.replace(directory / _FILE)

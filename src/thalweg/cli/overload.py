@@ -46,26 +46,26 @@ def spent_text(spent: Spent) -> str:
 
 
 def change_text(batch: int, before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
-    """What a batch has changed about what is refused, and why; None: nothing.
+    """What a batch has changed about the budget and about what is refused, and why; None: nothing.
 
     >>> whole, part = {"refused": 0, "budget": "auto"}, {"refused": 5, "budget": "auto", "share": 0.5, "error": 0.01}
     >>> change_text(7, whole, {**part, "reason": "a trigger is short"})
     'batch 7: 50.0% ± 1.0% of the answer from now on: a trigger is short'
     >>> change_text(9, part, whole)
     'batch 9: the full answer again'
-    >>> change_text(9, whole, {**whole, "budget": "60%"})
-    'batch 9: the budget is 60% instead of auto'
+    >>> change_text(9, part, {**whole, "budget": "none"})
+    'batch 9: the budget is none instead of auto; the full answer again'
     """
     if not now:
         return None
+    changes = []
     if before and before["budget"] != now["budget"]:
-        return f"batch {batch:,}: the budget is {now['budget']} instead of {before['budget']}"
+        changes.append(f"the budget is {now['budget']} instead of {before['budget']}")
     if now["refused"] and not (before and before["refused"]):
-        share = share_text(now["share"], now["error"])
-        return f"batch {batch:,}: {share} of the answer from now on: {now['reason']}"
+        changes.append(f"{share_text(now['share'], now['error'])} of the answer from now on: {now['reason']}")
     if before and before["refused"] and not now["refused"]:
-        return f"batch {batch:,}: the full answer again"
-    return None
+        changes.append("the full answer again")
+    return f"batch {batch:,}: {'; '.join(changes)}" if changes else None
 
 
 def losers(spending: Mapping[str, Any]) -> str:
@@ -88,6 +88,10 @@ def overload_rows(spending: Mapping[str, Any], freshness: Mapping[str, Any]) -> 
         if len(queries) > 1:
             for name, each in queries.items():
                 yield f"share of {name}", share_text(each["share"], each["error"])
+        found = {alias: each for alias, each in spending["streams"].items() if each["share"] is not None}
+        if spending["refused"] and found:
+            texts = (f"{alias} {share_text(each['share'], each['error'])}" for alias, each in found.items())
+            yield "found by tuples of", ", ".join(texts)
         yield "probes refused", f"{spending['refused']:,} of {spending['wanted']:,}"
         yield "who loses", losers(spending)
         yield "allowance", allowance_text(spending)

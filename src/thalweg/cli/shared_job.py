@@ -198,22 +198,10 @@ class _Watched:
         reports = self.follower.new_reports()
         for report in reports:
             self.totals.add(report)
-        last = self.totals.last
-        if reports and last is not None:
+        if reports:
             for warning in warnings_of(self.totals, self.told):
                 say(f"{self.name}: {warning}")
-            kept_out = last.so_far, last.latest_refused
-            write_live(
-                self.directory,
-                self.name,
-                last.number,
-                last.histories,
-                self.totals.savings,
-                *kept_out,
-                spending=last.spending,
-                freshness=last.freshness,
-                overload=self.totals.overload,
-            )
+            write_live(self.directory, self.name, self.totals)
         return bool(reports)
 
 

@@ -45,7 +45,7 @@ def run_batch(
             driver.begin_batch()
             look = partial(driver.budgeting.look_at_batch, join)
             answers = list(_answers(driver, watermark, look, batches.period))
-            driver.budgeting.end_batch(join)
+            driver.end_batch()
     # Probes complete the keys that they find absent; what that took is estimated, not measured.
     if join is not None:
         phases.move((join.seconds - ran) * join.work.completing_share(work), "probe", "complete")

@@ -9,13 +9,14 @@ Design
 Invariant
     What lasts (:meth:`BucketDriver.record`) is a function of the input alone: the first plan, plans by command, and
     when they came. What was learned while running (:meth:`BucketDriver.notes`) differs from attempt to attempt. It may
-    decide how a plan is executed, and never enters what lasts.
+    decide how a plan is executed, and never enters what lasts. Where a budget is divided by batch, the controller sees
+    only what attempts show alike, and lasts, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from thalweg.adapt.chains import ChainDecider
 from thalweg.adapt.controller import Controller
@@ -47,6 +48,14 @@ from thalweg.plan.statistics import Statistics
 from thalweg.plan.tree import TreePlan
 from thalweg.policies import Policies
 from thalweg.settings import Budget, States
+
+
+class _Committed(NamedTuple):
+    """What a record says of a budget that is divided by batch, and of who decides about the plan."""
+
+    spending: Mapping[str, Any] | None
+    controller: Mapping[str, Any] | None
+    places: Sequence[int]
 
 
 class BucketDriver:
@@ -87,6 +96,7 @@ class BucketDriver:
         self._measured: Statistics | None = None
         self._lasting_plan: AnyPlan | None = None
         self._is_held = False
+        self._committed: _Committed | None = None
         self._batch = 0
         self._reached: int | None = None
 
@@ -155,7 +165,12 @@ class BucketDriver:
 
     def begin_batch(self) -> None:
         """The rows of a batch have been offered."""
-        self.budgeting.begin_batch(self.join, self._batch + 1)
+        is_watched = self.controller is not None and not self.controller.is_idle
+        self.budgeting.begin_batch(self.join, self._batch + 1, is_watched=is_watched)
+
+    def end_batch(self) -> None:
+        """They have been taken."""
+        self.budgeting.end_batch(self.join, self._reached)
 
     def _begin_spending(self, statistics: Statistics, *, anew: bool) -> None:
         """Divide the budget over the probes of another plan; ``anew``: of another engine."""
@@ -239,13 +254,18 @@ class BucketDriver:
             self.controller = Controller(
                 self._query, plan, known, states, settings, chosen=not held, held=held, ledger=self._ledger
             )
-            self.controller.begin_with(join, former)
+            self.controller.begin_with(self.budgeting.watched(join), former)
 
     def plan_anew(self) -> None:
         """Choose the plan for what refilled windows hold; one that does not adapt, or is held, is ranked anew."""
         plan, states, settings = self.plan, self._policies.states, self._policies.adaptive
         join, held = self.join, self._is_held
         if join is None or plan is None or isinstance(plan, DifferencePlan):
+            return
+        if self._committed is not None:
+            self._go_on_as_committed(self._committed)
+            join.transition(plan, rank(self._graph, self._known()))
+            self._begin_spending(self._known(), anew=True)
             return
         statistics = Statistics.default(self._query)
         is_chosen = settings is not None and not held
@@ -292,13 +312,17 @@ class BucketDriver:
             self._weigh()
             return []
         known = len(controller.decisions)
-        controller.promised = None if self.spender is None else self.spender.promised
-        if controller.consider(join):
+        self.budgeting.inform(controller)
+        if controller.consider(self.budgeting.watched(join)):
             self.plan = controller.plan
             self._measured = None  # the streams are not what they were
+            lasts = self.budgeting.batches is not None
+            if self.budgeting.batches is not None:
+                self._lasting_plan = self.plan
+                self.budgeting.batches.adopt(controller.ranked_by)
             self._forget_gates()
             self._begin_spending(self._known(), anew=False)
-            self._begin_period(controller.decisions[-1].reason, taken)
+            self._begin_period(controller.decisions[-1].reason, taken, lasts=lasts)
         else:
             self._weigh()
         return controller.decisions[known:]
@@ -392,6 +416,7 @@ class BucketDriver:
             "held": self._is_held,
             "history": self.history.lasting_json(),
             "spending": self.budgeting.to_json(),
+            "controller": self._controller_json(),
         }
 
     def recall(self, plan: AnyPlan | None, known: Mapping[str, Any], places: Sequence[int]) -> None:
@@ -399,20 +424,44 @@ class BucketDriver:
 
         ``places`` are the positions that the streams of the record have now.
         """
-        if self.budgeting.batches is not None:
-            self.budgeting.restore(known["spending"], places)
-            if isinstance(plan, TreePlan):
-                plan = TreePlan(plan.tree, frozenset())  # it may have run without a budget before
+        if self.budgeting.batches is not None and isinstance(plan, TreePlan):
+            plan = TreePlan(plan.tree, frozenset())  # it may have run without a budget before
         self.plan = self._lasting_plan = plan
         self._is_held = known["held"]
         self.history.restore(known["history"])
+        if self.budgeting.batches is not None:
+            self._committed = _Committed(known["spending"], known.get("controller"), places)
+            self.budgeting.restore(known["spending"], places)
+
+    def _go_on_as_committed(self, committed: _Committed) -> None:
+        """Divide the budget, and decide about the plan, by what was committed, whatever was learned since."""
+        self.budgeting.restore(committed.spending, committed.places)
+        plan, settings, view = self.plan, self._policies.adaptive, self.budgeting.view
+        if plan is None or settings is None or view is None or isinstance(plan, DifferencePlan):
+            return
+        known, states, held = committed.controller, self._policies.states, self._is_held
+        if known is not None and known["streams"] == list(self._query.aliases):
+            view.restore(known["view"])
+            self.controller = Controller.from_json(self._query, plan, states, settings, known, self._ledger)
+        else:
+            self.controller = Controller(
+                self._query, plan, self._known(), states, settings, chosen=not held, held=held, ledger=self._ledger
+            )
+
+    def _controller_json(self) -> dict[str, Any] | None:
+        """What is committed of who decides about the plan."""
+        view = self.budgeting.view
+        if self.controller is None or view is None:
+            return None
+        return {"streams": list(self._query.aliases), "view": view.to_json(), **self.controller.to_json()}
 
     def notes(self) -> dict[str, Any]:
         """What was learned while running, to be kept with the bucket's image."""
+        lasts = self.budgeting.view is not None  # then the record has the controller
         return {
             "plan": self._plan_json(self.plan),
             "statistics": None if self._measured is None else statistics_to_json(self._measured),
-            "controller": None if self.controller is None else self.controller.to_json(),
+            "controller": None if self.controller is None or lasts else self.controller.to_json(),
             "production": None if self.production is None else self.production.to_json(),
             "chains": self.chains.to_json(),
             "shares": None if self.join is None else self.join.shares,
@@ -439,6 +488,9 @@ class BucketDriver:
             self.production.restore(notes["production"])
         self.chains.restore(notes["chains"])
         states, settings = self._policies.states, self._policies.adaptive
+        if self._committed is not None:
+            self._go_on_as_committed(self._committed)
+            return
         if notes["controller"] is None or plan is None or isinstance(plan, DifferencePlan) or settings is None:
             return
         self.controller = Controller.from_json(self._query, plan, states, settings, notes["controller"], self._ledger)

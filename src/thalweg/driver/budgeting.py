@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from thalweg.adapt.batch_spending import BatchSpender, BatchUse
+from thalweg.adapt.batch_view import BatchView, Watched
+from thalweg.adapt.controller import Controller
 from thalweg.adapt.spending import Spender
 from thalweg.cql.group import Group
 from thalweg.cql.query import Query
@@ -25,6 +27,7 @@ class Budgeting:
     Attributes:
         spender: who divides the budget over its probes; None: there is none, or it is divided by batch.
         batches: who divides the budget batch by batch; None: nobody.
+        view: what a controller may see, if the budget is divided by batch; None: all there is.
         used: what the last batch spent of a budget that is divided by batch.
 
     """
@@ -34,10 +37,12 @@ class Budgeting:
         self._target_us = policies.target_us
         self.spender: Spender | None = None
         self.batches: BatchSpender | None = None
+        self.view: BatchView | None = None
         self.used: BatchUse | None = None
         if policies.budget is not None and policies.by_batch:
             check_by_batch(group)
             self.batches = BatchSpender(self._query, policies.budget, policies.allocation)
+            self.view = BatchView(self._query)
         elif policies.budget is not None:
             check_budget(group)
             self.spender = Spender(self._query, policies.budget, policies.allocation)
@@ -93,6 +98,8 @@ class Budgeting:
     def serve(self, query: Query) -> None:
         """Other readers are there now."""
         self._query = query
+        if self.view is not None:
+            self.view.serve(query)
 
     def divide(self, join: Bucket | None, statistics: Statistics, *, anew: bool) -> None:
         """Divide the budget over the probes of another plan; ``anew``: of another engine."""
@@ -105,6 +112,20 @@ class Budgeting:
             self.spender.begin(self._query, join, accounts, statistics)
         elif self.spender is not None:
             self.spender.begin_plan(join, accounts, statistics)
+
+    def inform(self, controller: Controller) -> None:
+        """Let a controller know what plans promise."""
+        batches, view = self.batches, self.view
+        if batches is not None and view is not None:
+            controller.promised, controller.trusts_work = batches.promised, False
+            controller.calibrated = lambda statistics: batches.calibrated(statistics, view.filled(statistics.windows))
+        elif self.spender is not None:
+            controller.promised, controller.trusts_work = self.spender.promised, not self.spender.division.refuses
+
+    def watched(self, join: Bucket) -> Watched:
+        """What a controller may see of it."""
+        known = self.committed
+        return join if self.view is None or known is None else self.view.of(join, known)
 
     # -- On the way ---------------------------------------------------------------------
 
@@ -126,11 +147,13 @@ class Budgeting:
         """
         self._time_for, self._seconds, self._result = probes, seconds, result
 
-    def begin_batch(self, join: Bucket | None, seed: int) -> None:
+    def begin_batch(self, join: Bucket | None, seed: int, *, is_watched: bool) -> None:
         """The rows of a batch have been offered."""
         accounts = None if join is None else join.accounts
         if self.batches is not None and join is not None and accounts is not None:
             join.renew_accounts(seed)
+            if self.view is not None and is_watched:
+                self.view.begin_batch(join)
             self.batches.begin_batch(join, accounts, join.coming, self._time_for, self._result)
 
     def look_at_batch(self, join: Bucket | None) -> None:
@@ -139,11 +162,13 @@ class Budgeting:
         if self.batches is not None and join is not None and accounts is not None:
             self.batches.look(join, accounts)
 
-    def end_batch(self, join: Bucket | None) -> None:
-        """A batch has been taken."""
+    def end_batch(self, join: Bucket | None, reached: int | None) -> None:
+        """A batch has been taken, and so much event time is reached."""
         accounts = None if join is None else join.accounts
         if self.batches is not None and accounts is not None:
             self.used = self.batches.end_batch(accounts, self._seconds)
+            if self.view is not None:
+                self.view.end_batch(self.used.spent, reached)
 
     # -- What is committed --------------------------------------------------------------
 

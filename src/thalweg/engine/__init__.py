@@ -4,6 +4,7 @@ What an owner of a bucket (a replay, a task of Spark) talks to:
 
 - :mod:`~thalweg.engine.bucket`: what any bucket does: takes Arrow rows, emits Arrow results.
 - :mod:`~thalweg.engine.join_bucket`: a bucket of a join.
+- :mod:`~thalweg.engine.former_work`: what was done for it before its readers changed.
 - :mod:`~thalweg.engine.difference_bucket`: a bucket of ``EXCEPT``, around a :mod:`~thalweg.engine.difference`.
 
 The sub-rooms, in the order a tuple travels:

@@ -18,7 +18,7 @@ from thalweg.engine.image.image import ImageTag
 from thalweg.engine.join_bucket import JoinBucket
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.machine.accounts import Accounts
-from thalweg.engine.observations import Counts, Glimpse, StoreSize, Work
+from thalweg.engine.observations import Counts, Glimpse, StoreSize, WindowGlimpse, Work
 from thalweg.engine.outputs.ages import Times
 from thalweg.engine.outputs.readers import Emitted
 from thalweg.engine.rows.batch import Batch
@@ -102,6 +102,9 @@ class Bucket(AnyBucket, Protocol):
     @property
     def coming(self) -> list[int]:
         """How many tuples of each stream are about to be taken."""
+
+    def glimpse_coming(self, most: int) -> list[WindowGlimpse]:
+        """For each stream a look at up to so many of these, as if its window held them and nothing else."""
 
     def transition(self, plan: AnyPlan, rank: Rank | None = None) -> None:
         """As of every bucket; ``rank`` is the order of probes where the plan leaves it open."""

@@ -10,7 +10,6 @@ import pickle
 import sys
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -39,9 +38,10 @@ from thalweg.engine.kernels import (
 )
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.kernels.tables import ROW
-from thalweg.engine.migration.joiner import open_eddy
 from thalweg.engine.rows.layout import StreamLayout
-from thalweg.plan.tree import Plan, TreePlan, parse_plan
+from thalweg.plan.tree import TreePlan, parse_plan
+from thalweg.policies import Policies
+from thalweg.settings import Budget
 
 _MODULES = (
     machine,
@@ -115,23 +115,23 @@ def _rehearse(*, eddies: bool, feedback: bool, budget: bool) -> None:
     attribute = AttributeClass(dict.fromkeys(range(3)), pa.int64())  # type: ignore[arg-type]
     query = Query("rehearsal", "", "join", Output.ISTREAM, refs, (), (attribute,))
     for each in (query, replace(query, streams=tuple(replace(ref, window=RangeWindow(1)) for ref in refs))):
-        _run_through(each, JoinEngine)
+        _run_through(each, Policies())
         if eddies:
-            _run_through(each, lambda query, plan: open_eddy(query, plan, policy="stairs_jisc"))
+            _run_through(each, Policies("stairs_jisc"))
         if feedback:
-            _run_through(each, lambda query, plan: JoinEngine(query, plan, production="jit"))
+            _run_through(each, Policies(production="jit"))
         if budget:
-            _run_through(each, lambda query, plan: JoinEngine(query, plan, budgeted=True))
+            _run_through(each, Policies(budget=Budget()))
         if budget and feedback:
-            _run_through(each, lambda query, plan: JoinEngine(query, plan, production="jit", budgeted=True))
+            _run_through(each, Policies(production="jit", budget=Budget()))
         if feedback and eddies:
-            _run_through(each, lambda query, plan: open_eddy(query, plan, policy="cacq", production="jit"))
+            _run_through(each, Policies("cacq", "jit"))
 
 
-def _run_through(query: Query, open_engine: Callable[[Query, Plan], JoinEngine]) -> None:
+def _run_through(query: Query, policies: Policies) -> None:
     trees = [parse_plan(text, query.aliases) for text in ("(a b) c", "(b c) a")]
     plans = [tree.keeping_all() for tree in trees if isinstance(tree, TreePlan)]
-    engine = open_engine(query, plans[0])
+    engine = JoinEngine(query, plans[0], policies=policies)
     for plan in (*plans, plans[0].keeping_none()):
         engine.transition(plan)
         engine.offer([_tuples(layout) for layout in engine.layouts])

@@ -22,7 +22,8 @@ import numpy as np
 
 from thalweg.cql.query import Output, RangeWindow, Window
 from thalweg.engine.kernels import difference as kernels
-from thalweg.engine.kernels.difference import NOTHING, POOL, STREAM_QUEUES, UNBLOCKABLE, Arrivals
+from thalweg.engine.kernels import difference_records as r
+from thalweg.engine.kernels.difference import Arrivals
 from thalweg.engine.storage.arrays import Int64s, grown
 from thalweg.errors import ThalwegError
 
@@ -38,9 +39,9 @@ class SetDifference:
     def __init__(self, windows: tuple[Window, ...], output: Output) -> None:
         self._entering = output is Output.ISTREAM
         self._window = np.array([_encoded(window) for window in windows], np.int64)
-        self._records = _empty_pool(len(windows))
-        self._key_directory = np.full(1, NOTHING, np.int64)
-        self._queue_directory = np.full(1, NOTHING, np.int64)
+        self._records = r.empty_pool(len(windows))
+        self._key_directory = np.full(1, r.NOTHING, np.int64)
+        self._queue_directory = np.full(1, r.NOTHING, np.int64)
         self._watermark = -END_OF_INPUT
 
     def advance(self, arrivals: Arrivals, watermark: int) -> tuple[Int64s, Int64s]:
@@ -78,7 +79,7 @@ class SetDifference:
 
     def __len__(self) -> int:
         """How many tuples are held."""
-        return int(self._records[POOL, kernels.TUPLES])
+        return int(self._records[r.POOL, r.TUPLES])
 
     @property
     def bytes(self) -> int:
@@ -88,19 +89,19 @@ class SetDifference:
     @property
     def keys(self) -> Int64s:
         """The codes of the keys in use: the caller may forget all others."""
-        keys = self._in_use(kernels.KEY)
-        codes: Int64s = keys[keys[:, kernels.CODE] != NOTHING, kernels.CODE]
+        keys = self._in_use(r.KEY)
+        codes: Int64s = keys[keys[:, r.CODE] != r.NOTHING, r.CODE]
         return codes
 
     def rows(self, stream: int) -> Int64s:
         """The row numbers of the tuples held of a stream."""
-        tuples = self._in_use(kernels.TUPLE)
-        rows: Int64s = tuples[tuples[:, kernels.STREAM] == stream, kernels.ROW]
+        tuples = self._in_use(r.TUPLE)
+        rows: Int64s = tuples[tuples[:, r.STREAM] == stream, r.ROW]
         return rows
 
     def _in_use(self, role: int) -> Int64s:
-        records = self._records[: self._records[POOL, kernels.USED]]
-        in_use: Int64s = records[records[:, kernels.ROLE] == role]
+        records = self._records[: self._records[r.POOL, r.USED]]
+        in_use: Int64s = records[records[:, r.ROLE] == role]
         return in_use
 
     def _check(self, times: Int64s, watermark: int) -> None:
@@ -114,17 +115,17 @@ class SetDifference:
     def _reserve(self, arrivals: int) -> None:
         """Make room for each arrival to be a new tuple, key and partition, and keep directories half empty."""
         partitioned = bool(self._window[:, kernels.PARTITIONED].any())
-        needed = int(self._records[POOL, kernels.IN_USE]) + (3 if partitioned else 2) * arrivals
+        needed = int(self._records[r.POOL, r.IN_USE]) + (3 if partitioned else 2) * arrivals
         self._records = grown(self._records, needed)
         if len(self._key_directory) < len(self._records):
-            self._key_directory = self._directory(kernels.KEY, UNBLOCKABLE + 1)
+            self._key_directory = self._directory(r.KEY, r.UNBLOCKABLE + 1)
             if partitioned:
-                self._queue_directory = self._directory(kernels.QUEUE, STREAM_QUEUES + len(self._window))
+                self._queue_directory = self._directory(r.QUEUE, r.STREAM_QUEUES + len(self._window))
 
     def _directory(self, role: int, first: int) -> Int64s:
         size = 2 ** (len(self._records) - 1).bit_length()  # for each key or queue there is a tuple too
-        directory = np.full(size, NOTHING, np.int64)
-        kernels.enlist(directory, self._records, role, first)
+        directory = np.full(size, r.NOTHING, np.int64)
+        r.enlist(directory, self._records, role, first)
         return directory
 
 
@@ -134,17 +135,3 @@ def _encoded(window: Window) -> tuple[int, int, int]:
             return kernels.UNBOUNDED, 0, 0
         return kernels.RANGE, window.width_us, 0
     return kernels.ROWS, window.rows, int(bool(window.partition_by))
-
-
-def _empty_pool(streams: int) -> Int64s:
-    used = STREAM_QUEUES + streams
-    records = np.full((used, kernels.RECORD_FIELDS), NOTHING, np.int64)
-    records[POOL, kernels.ROLE] = kernels.HEAD
-    records[POOL, kernels.TUPLES] = 0
-    records[POOL, [kernels.USED, kernels.IN_USE]] = used
-    records[UNBLOCKABLE, kernels.ROLE] = kernels.KEY
-    records[UNBLOCKABLE, kernels.BLOCKERS] = 0
-    records[UNBLOCKABLE, kernels.BEFORE] = kernels.UNTOUCHED
-    records[UNBLOCKABLE + 1 :, kernels.ROLE] = kernels.QUEUE
-    records[UNBLOCKABLE + 1 :, kernels.LENGTH] = 0
-    return records

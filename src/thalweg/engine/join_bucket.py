@@ -1,9 +1,9 @@
 """A bucket of a join, with all of its readers.
 
-A tuple travels: encoding -> (order) -> join -> verdict -> readers. What the readers have in common is done once: up to
-the verdict, which decides the keys that kernels know by a hash alone. Then each result goes to the readers that it
-belongs to (:mod:`thalweg.engine.outputs.readers`). Each of them has an output of its own: results as they enter,
-results as they leave, or aggregates over those in the window.
+A tuple travels: rows -> (order) -> join -> readers. A store makes tuples of rows
+(:mod:`thalweg.engine.rows.row_store`). A joiner finds results (:mod:`thalweg.engine.migration.joiner`). A distribution
+gives each of them to the readers that it belongs to (:mod:`thalweg.engine.outputs.distribution`). What is left for the
+bucket itself is the order in which they act, and that they begin anew when readers change.
 
 Joins of RANGE windows take tuples as they come and answer at once; ROWS windows need them
 in total order, so there they wait until the watermark has passed them.
@@ -17,37 +17,37 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import astuple, fields, replace
 from typing import ClassVar
 
 import numpy as np
-import pyarrow as pa
 
 from thalweg.cql.group import Group
 from thalweg.cql.query import Query, RowsWindow
 from thalweg.engine.chains import LineageShares, chain_gain, lineage_shares
 from thalweg.engine.feedback.gates import Gated
 from thalweg.engine.feedback.savings import Savings
+from thalweg.engine.former_work import FormerWork
 from thalweg.engine.image.image import ImageTag
 from thalweg.engine.join.engine import JoinEngine
 from thalweg.engine.kernels.compiled import Int64s
-from thalweg.engine.kernels.tables import ROW, T
+from thalweg.engine.kernels.tables import ROW
 from thalweg.engine.machine.accounts import Accounts
 from thalweg.engine.migration.joiner import Joiner, open_joiner
-from thalweg.engine.observations import Counts, Glimpse, StoreSize, Work
-from thalweg.engine.outputs.ages import Ages, Times, timed_columns
-from thalweg.engine.outputs.asked_again import AskedAgain
-from thalweg.engine.outputs.estimates import AnswerEstimate, added
-from thalweg.engine.outputs.readers import UNCOMPUTABLE, Emitted, Part, ReaderEnd, Routing
-from thalweg.engine.outputs.results import Verdict, engine_columns, needs_times, payload_columns, true_keys
+from thalweg.engine.observations import Counts, Glimpse, StoreSize, WindowGlimpse, Work
+from thalweg.engine.outputs.ages import Times, timed_columns
+from thalweg.engine.outputs.distribution import Distribution
+from thalweg.engine.outputs.estimates import AnswerEstimate
+from thalweg.engine.outputs.readers import Emitted, Part
+from thalweg.engine.outputs.results import engine_columns, needs_times, payload_columns
 from thalweg.engine.rows.batch import Batch, Waiting, in_time_order
-from thalweg.engine.rows.encoding import StreamEncoder, encoders
 from thalweg.engine.rows.expressions import Expressions, physical_names
 from thalweg.engine.rows.payload import Payload, Rows
+from thalweg.engine.rows.row_store import RowStore
 from thalweg.engine.time_bounds import FOREVER
-from thalweg.errors import PlanError, QueryError, ReaderError
+from thalweg.errors import PlanError, QueryError
 from thalweg.plan.difference import AnyPlan, DifferencePlan
 from thalweg.plan.program import Rank
+from thalweg.plan.sampling import spread
 from thalweg.plan.slices import Shared, share
 from thalweg.plan.tree import Plan
 from thalweg.policies import DEFAULT_POLICIES, Policies
@@ -70,20 +70,7 @@ class JoinBucket:
 
     """
 
-    __image__: ClassVar = (
-        "_payloads",
-        "_encoders",
-        "_waiting",
-        "_in_order",
-        "_engine",
-        "_ends",
-        "_earlier",
-        "_earlier_saved",
-        "_earlier_routings",
-        "_former",
-        "_deaths",
-        "_relations",
-    )
+    __image__: ClassVar = ("_store", "_waiting", "_in_order", "_engine", "_distribution", "_former_work", "_deaths")
 
     def __init__(
         self,
@@ -100,69 +87,59 @@ class JoinBucket:
         self.shares = shares
         self._can_encode_anew = keeps_all or payloads is not None
         columns = [ref.schema.names for ref in whole.streams] if keeps_all else _with_times(group)
-        self._payloads: Sequence[Rows] = payloads or [
-            Payload(ref.schema, mine) for ref, mine in zip(whole.streams, columns, strict=True)
-        ]
+        payloads = payloads or [Payload(ref.schema, mine) for ref, mine in zip(whole.streams, columns, strict=True)]
         self._policies = policies
         self._rank = rank
         self._in_order = True
-        self._is_scored = policies.budget is not None
-        self._former: dict[str, AnswerEstimate] = {}
-        self._ends: list[ReaderEnd] = []
-        self._earlier = np.zeros(len(Work._fields), np.int64)
-        self._earlier_saved = np.zeros(len(fields(Savings)), np.int64)
-        self._earlier_seconds, self._earlier_routings = 0.0, 0
-        self._deaths = np.empty((0, 3), np.int64)
-        # Whoever comes sees all of a static relation, also what no reader before selected.
         self._remembers = keeps_all
-        self._relations = [np.zeros((0, 2), np.int64) for _ in whole.streams]
-        self._serve(group, plan)
+        self._former_work = FormerWork()
+        self._deaths = np.empty((0, 3), np.int64)
+        self._serve(group, plan, payloads)
 
-    def _serve(self, group: Group, plan: Plan, anew: Collection[str] = ()) -> None:
-        """Begin anew with these readers."""
+    def _serve(
+        self,
+        group: Group,
+        plan: Plan,
+        payloads: Sequence[Rows],
+        *,
+        store: RowStore | None = None,
+        distribution: Distribution | None = None,
+        anew: Collection[str] = (),
+    ) -> None:
+        """Begin anew with these readers, after what was there for those before."""
+        policies = self._policies
         self.group, whole = group, group.whole
         self._query: Query = whole
-        is_keyed = bool(whole.classes) and not self._policies.nested_loops
-        self._is_keyed = is_keyed
-        self.shared: Shared = share(group, self._policies.sharing, self.shares, is_keyed=is_keyed)
+        self._is_keyed = is_keyed = bool(whole.classes) and not policies.nested_loops
+        self.shared: Shared = share(group, policies.sharing, self.shares, is_keyed=is_keyed)
         names = physical_names(whole) | engine_columns(whole)
         for query in group.queries:
             names |= engine_columns(query)
         expressions = Expressions(names)
         several = len(group.readers) > 1
-        self._encoders = encoders(whole, expressions, self.shared if several else None)
+        self._store = RowStore(group, self.shared, expressions, payloads, remembers=self._remembers, former=store)
         self._needs_order = any(isinstance(ref.window, RowsWindow) for ref in whole.streams)
-        self._waiting = Waiting([encoder.layout.offered for encoder in self._encoders])
+        self._waiting = Waiting([encoder.layout.offered for encoder in self._store.encoders])
         self._engine: Joiner = open_joiner(
             whole,
             plan,
             self._rank,
-            self._policies,
+            policies,
             timed=several or needs_times(whole),
             slicing=self.shared.slicing if several else None,
         )
-        self._gives_feedback = self._policies.feedback is not None
-        self._verdict = Verdict(whole, expressions, true_keys(whole))
-        asks_again = {
-            reader
-            for place, signature in enumerate(self.shared.signatures)
-            if not self.shared.is_exact(place)
-            for reader in signature.readers
-        }
-        self._again = AskedAgain(group, asks_again, expressions, self._payloads)
         self._weigh()
-        known = {end.name: end for end in self._ends if end.name not in anew}
-        staying = known.keys() & {query.name for query in group.queries}
-        self._former = added(self._former, {end.name: end.estimate for end in self._ends if end.name not in staying})
-        self._ends = [
-            known.get(query.name) or ReaderEnd(query, expressions, self._payloads, is_scored=self._is_scored)
-            for query in group.queries
-        ]
-        self._routing = Routing(group, self.shared)
-        self._ages = Ages(group, self._payloads)
-        self._lasting = {place for place, reader in enumerate(group.readers) if reader.is_lasting}
+        self._distribution = Distribution(
+            group,
+            self.shared,
+            expressions,
+            payloads,
+            is_scored=policies.budget is not None,
+            former=distribution,
+            anew=anew,
+        )
         names_and_ends = [reader.name for reader in group.readers], self.shared.slicing.ends
-        self.image = ImageTag(whole, self._policies, names_and_ends)
+        self.image = ImageTag(whole, policies, names_and_ends)
 
     def _weigh(self) -> None:
         """Tell accounts how much the readers behind each bit of a mask weigh."""
@@ -177,7 +154,7 @@ class JoinBucket:
     # -- Rows ---------------------------------------------------------------------------
 
     def offer(self, batches: Sequence[Batch | None], watermark: int | None = None) -> None:
-        words = self._words(batches)
+        words = self._store.add(batches)
         self._in_order = watermark is None or self._needs_order
         if watermark is None:
             self._engine.offer(words)
@@ -188,60 +165,27 @@ class JoinBucket:
         else:
             self._engine.offer([in_time_order(new) for new in words], watermark)
 
-    def _words(self, batches: Sequence[Batch | None]) -> list[Int64s]:
-        """New rows as the engine takes them; their payload is kept."""
-        words = []
-        for encoder, payload, batch in zip(self._encoders, self._payloads, batches, strict=True):
-            if batch is None:
-                words.append(np.zeros((0, encoder.layout.offered), np.int64))
-            else:
-                rows = payload.append(batch.table, batch.numbers) if batch.rows is None else batch.rows
-                words.append(self._encode(encoder, batch.table, batch.times, rows))
-        self._remember(words)
-        return words
-
-    def _encode(self, encoder: StreamEncoder, table: pa.Table, times: Int64s, rows: Int64s) -> Int64s:
-        """Rows as words. If something has no value for one of them, that is an error of the readers who select it.
-
-        It tells of the row that came first. In which order windows hold their tuples is no matter of the input.
-        """
-        try:
-            return encoder.encode(table, times, rows)
-        except UNCOMPUTABLE as error:
-            uncomputable = encoder.uncomputable(table.take(pa.array(np.argsort(rows, kind="stable"))))
-            reasons = {
-                reader.name: uncomputable[reader.views[encoder.stream].selection]
-                for reader in self.group.readers
-                if reader.views[encoder.stream].selection in uncomputable
-            }
-            if not reasons:
-                raise
-            raise ReaderError(reasons) from error
-
-    def _remember(self, words: Sequence[Int64s]) -> None:
-        """Know the rows of static relations."""
-        for stream, (ref, new) in enumerate(zip(self._query.streams, words, strict=True)):
-            if self._remembers and ref.is_static and len(new):
-                self._relations[stream] = np.concatenate([self._relations[stream], new[:, [T, ROW]]])
-
     @property
     def coming(self) -> list[int]:
         return list(map(len, self._engine.unprocessed()[0]))
+
+    def glimpse_coming(self, most: int) -> list[WindowGlimpse]:
+        glimpses = []
+        for encoder, words in zip(self._store.encoders, self._engine.unprocessed()[0], strict=True):
+            layout = encoder.layout
+            joining = np.flatnonzero(words[:, layout.offered_mask])
+            taken = words[joining[spread(0, len(joining), most)], : layout.width]
+            if layout.kept_mask is not None:
+                taken = np.delete(taken, layout.kept_mask, axis=1)
+            glimpses.append(WindowGlimpse(taken, len(joining), len(joining)))
+        return glimpses
 
     @property
     def can_load(self) -> bool:
         return not self._needs_order and not any(reader.is_lasting for reader in self.group.readers)
 
     def load(self, batches: Sequence[Sequence[Batch]], watermark: int) -> None:
-        words = []
-        for encoder, payload, parts in zip(self._encoders, self._payloads, batches, strict=True):
-            numbers = payload.load([part.table for part in parts])
-            encoded = [
-                self._encode(encoder, part.table, part.times, rows) for part, rows in zip(parts, numbers, strict=True)
-            ]
-            words.append(np.concatenate([np.zeros((0, encoder.layout.offered), np.int64), *encoded]))
-        self._remember(words)
-        self._engine.load(words, watermark)
+        self._engine.load(self._store.load(batches), watermark)
 
     def advance(
         self,
@@ -252,27 +196,10 @@ class JoinBucket:
         afresh: bool = False,
     ) -> Iterator[Emitted]:
         for part in self.find(limit, between, every, afresh=afresh):
-            results = part.results()
-            if self._is_scored:
-                results = np.concatenate([results, part.scores()], axis=1)
-            for place in part.readers:
-                if self._ends[place].is_muted:
-                    continue
-                is_lasting = place in self._lasting and self.shared.slicing.is_aged
-                mine = part.lasting(results, self._routing.ranged) if is_lasting else results
-                if place in self._again.readers:
-                    mine = mine[self._again.passes(place, part.places())]
-                self._ages.note(place, mine)
-                yield from self._ends[place].add(mine)
+            yield from self._distribution.give(part)
 
     def only(self, wanted: Mapping[str, Int64s] | None) -> None:
-        """Rows come again: these readers get results, each those that have a row of at least such a number.
-
-        Numbers are by stream. None: all get all of their results again.
-        """
-        for end in self._ends:
-            end.is_muted = wanted is not None and end.name not in wanted
-            end.first = None if wanted is None else wanted.get(end.name)
+        self._distribution.only(wanted)
 
     def find(
         self,
@@ -293,9 +220,7 @@ class JoinBucket:
             copies = [block.copy() for block in blocks]
             blocks = iter([in_time_order(np.concatenate(copies))] if copies else [])
         for block in blocks:
-            kept = self._verdict.keep(self._payloads, block)
-            self._again.begin(kept[:, 2 : 2 + len(self._payloads)])
-            yield from self._routing.route(kept)
+            yield from self._distribution.route(block)
 
     def _in_stretches(
         self, limit: int | None, between: Callable[[], None], stretch: int, origin: int
@@ -312,22 +237,18 @@ class JoinBucket:
 
     def settle(self, watermark: int) -> Iterator[Emitted]:
         deaths, self._deaths = np.concatenate([self._deaths, self._engine.take_deaths()]), np.empty((0, 3), np.int64)
-        for end in self._ends:
-            yield from end.settle(watermark, deaths)
-        if reasons := {end.name: end.failure for end in self._ends if end.failure is not None}:
-            raise ReaderError(reasons)
-        for stream, payload in enumerate(self._payloads):
+        yield from self._distribution.settle(watermark, deaths)
+        for stream, payload in enumerate(self._store.payloads):
             if payload.is_due(self._engine.held(stream) + len(self._waiting)):
                 payload.retain(self.rows(stream))
 
     def rows(self, stream: int) -> Int64s:
-        kept = (end.rows(stream) for end in self._ends)
-        waiting = self._waiting.rows(stream, ROW)
-        return np.concatenate([self._engine.rows(stream), *kept, waiting, self._relations[stream][:, 1]])
+        waiting, relation = self._waiting.rows(stream, ROW), self._store.relation_rows(stream)
+        return np.concatenate([self._engine.rows(stream), *self._distribution.rows(stream), waiting, relation])
 
     def close(self) -> Iterator[Emitted]:
         if self._needs_order:
-            self.offer([None] * len(self._encoders), FOREVER)
+            self.offer([None] * len(self._query.streams), FOREVER)
             yield from self.advance()
         yield from self.settle(FOREVER)
 
@@ -357,32 +278,27 @@ class JoinBucket:
         coming, horizon = self._engine.unprocessed()
         waiting = [self._waiting.all(stream) for stream in range(len(coming))]
         held = [
-            self._arrived(stream, coming[stream], waiting[stream])
-            if ref.is_static and self._remembers
-            else self._wanted(stream, watermark)
-            for stream, ref in enumerate(self._query.streams)
+            self._store.relation(stream, coming[stream], waiting[stream])
+            if self._store.remembers(stream)
+            else self._store.useful(stream, self._engine.tuples(stream), watermark)
+            for stream in range(len(coming))
         ]
         self._deaths = np.concatenate([self._deaths, self._engine.take_deaths()])
         before = dict(vars(self))
         try:
-            self._count_as_earlier()
+            self._former_work = self._former_work.and_of(self._engine)
             if group.readers != self.group.readers:
                 self.shares = None  # of lineages that are no more
-            self._serve(group, self._engine.plan, anew)
-            self._engine.load([self._encoded(*pair) for pair in enumerate(held)], watermark)
+            store, distribution = self._store, self._distribution
+            self._serve(group, self._engine.plan, store.payloads, store=store, distribution=distribution, anew=anew)
+            again = self._store.again
+            self._engine.load([again(*pair) for pair in enumerate(held)], watermark)
             for stream, words in enumerate(waiting):
-                self._waiting.add(stream, self._encoded(stream, words))
-            self._engine.offer([self._encoded(*pair) for pair in enumerate(coming)], horizon)
+                self._waiting.add(stream, again(stream, words))
+            self._engine.offer([again(*pair) for pair in enumerate(coming)], horizon)
         except BaseException:
             vars(self).update(before)
             raise
-
-    def _count_as_earlier(self) -> None:
-        """The engine is about to be replaced by another: remember what it has done."""
-        self._earlier = self._earlier + self._engine.work
-        self._earlier_seconds += self._engine.seconds
-        self._earlier_saved = self._earlier_saved + astuple(replace(self._engine.savings, suspended=0))
-        self._earlier_routings += self._routing.comparisons
 
     # -- The chain of slices ------------------------------------------------------------
 
@@ -404,43 +320,6 @@ class JoinBucket:
         """Split and merge slices (State-Slice 5.3), so that they suit such lineages."""
         self.shares = shares
         self.serve(self.group)
-
-    def _wanted(self, stream: int, watermark: int) -> Int64s:
-        """The tuples of a window that some reader could still use. What counts rows needs all to count by."""
-        words = self._engine.tuples(stream)
-        if isinstance(self._query.streams[stream].window, RowsWindow):
-            return words
-        layout = self._encoders[stream].layout
-        masks = np.ones(len(words), np.int64) if layout.kept_mask is None else words[:, layout.kept_mask]
-        wanted = np.zeros(len(words), np.bool_)
-        for place, (signature, bit) in enumerate(zip(self.shared.signatures, self.shared.bits, strict=True)):
-            span = signature.reach[stream]
-            mine = (masks >> bit) & 1 == 1
-            if span is not None:
-                mine &= words[:, T] + span > watermark
-            mine &= ~wanted  # one reader is enough, and to ask a selection again takes long
-            if mine.any() and not self.shared.is_exact(place):
-                mine[mine] = self._encoders[stream].passes(
-                    signature.selections[stream], self._table(stream, words[mine, ROW])
-                )
-            wanted |= mine
-        return words[wanted]
-
-    def _arrived(self, stream: int, *coming: Int64s) -> Int64s:
-        """The tuples of a static relation, but for those that are still to come."""
-        relation = self._relations[stream]
-        return relation[~np.isin(relation[:, 1], np.concatenate([words[:, ROW] for words in coming]))]
-
-    def _encoded(self, stream: int, words: Int64s) -> Int64s:
-        """Tuples as these readers have them, made of their rows."""
-        rows = words[:, ROW].copy()
-        return self._encode(self._encoders[stream], self._table(stream, rows), words[:, T].copy(), rows)
-
-    def _table(self, stream: int, rows: Int64s) -> pa.Table:
-        """The columns of rows that say how they are joined, and by whom."""
-        payload, names = self._payloads[stream], self._encoders[stream].reads
-        table = pa.table({name: payload.take(name, rows) for name in names})
-        return table if names else pa.table({"": pa.nulls(len(rows))}).select([])
 
     # -- What it tells ------------------------------------------------------------------
 
@@ -467,40 +346,40 @@ class JoinBucket:
     @property
     def results(self) -> dict[str, int]:
         """How many rows each reader has got."""
-        return {end.name: end.results for end in self._ends}
+        return self._distribution.results
 
     def take_ages(self) -> Times:
         """Event times of what the results since this was last asked are made of, where somebody asks how fresh it is.
 
         By reader and stream.
         """
-        return self._ages.take()
+        return self._distribution.take_ages()
 
     @property
     def estimates(self) -> dict[str, AnswerEstimate]:
         """Under a budget, how much of its answer each reader has got, also of those that have left."""
-        return added(self._former, {end.name: end.estimate for end in self._ends})
+        return self._distribution.estimates
 
     @property
     def routings(self) -> int:
         """How many ages and selections were compared to tell results to readers."""
-        return self._earlier_routings + self._routing.comparisons
+        return self._distribution.comparisons
 
     @property
     def work(self) -> Work:
-        return Work(*map(int, self._earlier + self._engine.work))
+        return self._former_work.work(self._engine)
 
     @property
     def counts(self) -> Counts:
-        return tuple(map(int, self._earlier[: len(self._engine.counts)] + self._engine.counts))
+        return self._former_work.counts(self._engine)
 
     @property
     def seconds(self) -> float:
-        return self._earlier_seconds + self._engine.seconds
+        return self._former_work.seconds(self._engine)
 
     @property
     def savings(self) -> Savings | None:
-        return Savings(*map(int, self._earlier_saved)) + self._engine.savings if self._gives_feedback else None
+        return None if self._policies.feedback is None else self._former_work.savings(self._engine)
 
     @property
     def accounts(self) -> Accounts | None:
@@ -509,9 +388,7 @@ class JoinBucket:
     def renew_accounts(self, seed: int) -> None:
         if isinstance(self._engine, JoinEngine):
             self._engine.renew_accounts(seed)
-        self._former = {}
-        for end in self._ends:
-            end.estimate = None if end.estimate is None else AnswerEstimate()
+        self._distribution.estimate_anew()
 
     @property
     def gated(self) -> Gated | None:

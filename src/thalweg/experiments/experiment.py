@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypedDict
@@ -40,6 +41,24 @@ class Document(TypedDict):
 
 Keep = Callable[[Document], None]
 """Handed what was found so far, whenever a part of a long experiment ends: who stops it loses the last part alone."""
+
+
+Part = tuple[str, Callable[[], tuple[list[Row], list[Claim]]]]
+"""Of a long experiment: its name, and what measures it."""
+
+
+def go_through(parts: Sequence[Part], document: Document, report: Report, keep: Keep) -> Document:
+    """Measure one part after the other, and say after each what its claims have come to."""
+    for name, part in parts:
+        started = time.perf_counter()
+        found, wanted = part()
+        report(f"{name}: done in {time.perf_counter() - started:.0f} seconds")
+        for each in wanted:
+            report(f"{each['claim']}: {each['measured']:g} ({each['bar']}{'' if each['holds'] else ', does not hold'})")
+        document["rows"] += found
+        document["claims"] += wanted
+        keep(document)
+    return document
 
 
 @dataclass(frozen=True, slots=True)

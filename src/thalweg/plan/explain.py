@@ -12,7 +12,7 @@ from thalweg.cql.durations import format_interval
 from thalweg.cql.query import Query, RangeWindow, StreamRef, Window
 from thalweg.cql.rendering import render
 from thalweg.cql.types import describe
-from thalweg.plan.cost import DEFAULT_COSTS, Costs
+from thalweg.plan.cost import DEFAULT_COSTS
 from thalweg.plan.difference import AnyPlan, DifferencePlan, format_any
 from thalweg.plan.estimator import Estimator, TreeEstimator, splits_of, streams_of
 from thalweg.plan.explain_budget import explain_budget
@@ -26,7 +26,7 @@ from thalweg.plan.plan_cost import PlanCost, StepCost, plan_cost
 from thalweg.plan.search import choose_plan
 from thalweg.plan.statistics import Statistics
 from thalweg.plan.tree import Leaf, Node, Plan, Tree, TreePlan, format_node, format_plan
-from thalweg.settings import AllocationPolicy, Budget, Feedback
+from thalweg.policies import DEFAULT_POLICIES, Policies
 
 Facts = dict[str, Any]
 
@@ -35,33 +35,32 @@ def explain_text(
     query: Query,
     plan: AnyPlan | None,
     statistics: Statistics,
-    costs: Costs = DEFAULT_COSTS,
+    policies: Policies = DEFAULT_POLICIES,
+    *,
     partitioning: Partitioning | None = None,
-    feedback: Feedback | None = None,
     carried: Sequence[Facts] | None = None,
     basis: Sequence[str] | None = None,
 ) -> str:
     """The query and its plan, for a person."""
-    return lay_out(explain_json(query, plan, statistics, costs, partitioning, feedback, carried, basis))
+    facts = explain_json(query, plan, statistics, policies, partitioning=partitioning, carried=carried, basis=basis)
+    return lay_out(facts)
 
 
 def explain_json(
     query: Query,
     plan: AnyPlan | None,
     statistics: Statistics,
-    costs: Costs = DEFAULT_COSTS,
+    policies: Policies = DEFAULT_POLICIES,
+    *,
     partitioning: Partitioning | None = None,
-    feedback: Feedback | None = None,
     carried: Sequence[Facts] | None = None,
     basis: Sequence[str] | None = None,
-    budget: Budget | None = None,
-    allocation: AllocationPolicy = "jaqpot",
 ) -> Facts:
     """The query and its plan, for a program: nothing but what JSON knows.
 
-    With a ``partitioning`` also how its tuples are spread over buckets; with ``feedback`` also what its joins ask of
-    each other; with ``carried``, in the order of the streams, also which of their columns travel to the buckets.
-    ``basis`` says what of the numbers is assumed, and what was measured. With a ``budget`` also how it is divided.
+    The ``policies`` say whether its joins ask anything of each other, and whether a budget is divided. With a
+    ``partitioning`` also how its tuples are spread over buckets; with ``carried``, in the order of the streams, also
+    which of their columns travel to the buckets. ``basis`` says what of the numbers is assumed, and what was measured.
     """
     facts: Facts = {
         "query": query.name,
@@ -86,9 +85,9 @@ def explain_json(
     if isinstance(plan, DifferencePlan):
         facts |= _difference(query, plan)
     elif plan is not None:
-        facts |= _Explainer(query, plan, statistics, costs).facts()
-        facts["production"] = explain_production(query, plan, feedback)
-        facts["budget"] = explain_budget(query, plan, statistics, budget, allocation)
+        facts |= _Explainer(query, plan, statistics).facts()
+        facts["production"] = explain_production(query, plan, policies.feedback)
+        facts["budget"] = explain_budget(query, plan, statistics, policies.budget, policies.allocation)
     return {key: _rounded(value) for key, value in facts.items()}
 
 
@@ -207,16 +206,15 @@ def _predicates(query: Query, statistics: Statistics) -> Facts:
 class _Explainer:
     """The facts about a plan, with the names of its query."""
 
-    def __init__(self, query: Query, plan: Plan, statistics: Statistics, costs: Costs) -> None:
+    def __init__(self, query: Query, plan: Plan, statistics: Statistics) -> None:
         self.query = query
         self.plan = plan
         self.statistics = statistics
-        self.costs = costs
         self.graph = JoinGraph.of(query)
         self.names = class_names(query)
 
     def facts(self) -> Facts:
-        cost = plan_cost(self.plan, self.graph, self.statistics, self.costs)
+        cost = plan_cost(self.plan, self.graph, self.statistics)
         states = self._states(self.plan) if isinstance(self.plan, TreePlan) else []
         return {
             "plan": {
@@ -294,7 +292,7 @@ class _Explainer:
 
     def _states(self, plan: TreePlan) -> list[Facts]:
         """For every state of a tree, what storing it costs and what recomputing it would."""
-        trees = TreeEstimator(Estimator(self.graph, self.statistics, self.costs), splits_of(plan.tree))
+        trees = TreeEstimator(Estimator(self.graph, self.statistics, DEFAULT_COSTS), splits_of(plan.tree))
         nodes = [frozenset(streams_of(mask)) for mask in trees.states]
         kept = sum(1 << i for i, node in enumerate(nodes) if node in plan.kept)
         facts = []
@@ -321,8 +319,8 @@ class _Explainer:
             return ["Two streams: they join window against window, there is no intermediate state."]
         if isinstance(self.plan, TreePlan):
             return []
-        pipeline = choose_plan(self.graph, self.statistics, "all", self.costs)
-        ratio = plan_cost(pipeline, self.graph, self.statistics, self.costs).total / cost.total
+        pipeline = choose_plan(self.graph, self.statistics, "all")
+        ratio = plan_cost(pipeline, self.graph, self.statistics).total / cost.total
         text = format_plan(pipeline, self.query.aliases)
         verdict = "about as much" if 0.95 < ratio < 1.05 else f"{ratio:.2g} times as much"
         return [

@@ -7,6 +7,7 @@ its own. That is in ``queries``. How they share the join is in ``sharing``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from thalweg.cql.group import Group, placed_in
 from thalweg.cql.query import JoinSpec, Query, Reader, RowsWindow
@@ -15,7 +16,8 @@ from thalweg.plan.difference import AnyPlan
 from thalweg.plan.explain import Facts, aggregation_facts, column_facts, explain_json, length_text, window_text
 from thalweg.plan.slices import MOST_SELECTIONS, Shared, Span, share
 from thalweg.plan.statistics import Statistics
-from thalweg.settings import Feedback, Sharing
+from thalweg.policies import DEFAULT_POLICIES, Policies
+from thalweg.settings import Sharing
 
 _OF_EACH_QUERY = ("output", "freshness_us", "columns", "aggregation")
 """Keys of a query's facts that a group has once per query."""
@@ -25,13 +27,13 @@ def explain_group(
     group: Group,
     plan: AnyPlan | None,
     statistics: Statistics,
-    sharing: Sharing = "auto",
-    feedback: Feedback | None = None,
+    policies: Policies = DEFAULT_POLICIES,
+    *,
     basis: Sequence[str] | None = None,
 ) -> Facts:
     """A join, the queries that share it, and its plan. The arguments are those of the group's whole query."""
-    whole = group.whole
-    facts = explain_json(whole, plan, statistics, feedback=feedback, basis=basis)
+    whole, sharing = group.whole, policies.sharing
+    facts = explain_json(whole, plan, statistics, replace(policies, budget=None), basis=basis)
     shared = share(group, sharing, is_keyed=bool(whole.classes))
     signature = {place: number for number, each in enumerate(shared.signatures) for place in each.readers}
     for key in _OF_EACH_QUERY:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import pyarrow as pa
 
@@ -95,29 +95,20 @@ def replay(
     return tables if len(tables) > 1 else next(iter(tables.values()))
 
 
-def run(
-    cql: str,
-    streams: Mapping[str, Any],
-    *,
-    time: Times = DEFAULT_TIME,
-    time_unit: TimeUnits | None = None,
-    options: Options | Mapping[str, Any] | None = None,
-    transitions: Transitions | None = None,
-    budgets: Budgets | None = None,
-    query: str | None = None,
-    progress: Progress | None = None,
-) -> ReplayResult:
+class How(TypedDict, total=False):
+    """What a replay may be told beside a text and streams; :func:`replay` says what each means."""
+
+    time: Times
+    time_unit: TimeUnits | None
+    options: Options | Mapping[str, Any] | None
+    transitions: Transitions | None
+    budgets: Budgets | None
+    query: str | None
+
+
+def run(cql: str, streams: Mapping[str, Any], *, progress: Progress | None = None, **how: Unpack[How]) -> ReplayResult:
     """Like :func:`replay` of one query, with a summary; ``query`` picks one of several named queries of the text."""
-    replay = open_replay(
-        cql,
-        streams,
-        time=time,
-        time_unit=time_unit,
-        options=options,
-        transitions=transitions,
-        budgets=budgets,
-        query=query,
-    )
+    replay = open_replay(cql, streams, **how)
     for done in replay.steps():
         if progress is not None:
             progress(done, replay.total)
@@ -128,27 +119,12 @@ def run_all(
     cql: str,
     streams: Mapping[str, Any],
     *,
-    time: Times = DEFAULT_TIME,
-    time_unit: TimeUnits | None = None,
-    options: Options | Mapping[str, Any] | None = None,
-    transitions: Transitions | None = None,
     entries: Entries | None = None,
-    budgets: Budgets | None = None,
-    query: str | None = None,
     progress: Progress | None = None,
+    **how: Unpack[How],
 ) -> dict[str, ReplayResult]:
     """The same for all queries of a text, by their names; those over one join are answered together."""
-    replays = open_replays(
-        cql,
-        streams,
-        time=time,
-        time_unit=time_unit,
-        options=options,
-        transitions=transitions,
-        entries=entries,
-        budgets=budgets,
-        query=query,
-    )
+    replays = open_replays(cql, streams, entries=entries, **how)
     total, before = sum(replay.total for replay in replays), 0
     results: dict[str, ReplayResult] = {}
     for replay in replays:
@@ -198,29 +174,33 @@ def open_replays(
         queries = [pick_query(queries, query)]
     _check_weights(chosen, queries)
     groups = [Group.of(each) for each in queries] if chosen.sharing == "none" else grouped(queries)
-    if transitions and len(groups) > 1:
-        names = ", ".join(group.whole.name for group in groups)
-        raise QueryError(
-            f"the queries of the text have {len(groups)} joins ({names}), and a plan is that of one join",
-            None,
-            "Pick one with query=...",
-        )
-    mine: list[list[Entry]] = [[] for _ in groups]
-    if not isinstance(entries, Sequence | None) or isinstance(entries, str):
-        raise QueryError(f"entries are a list of them, not {entries!r}", None, _AN_ENTRY)
-    for entry in entries or ():
-        mine[_owner(groups, entry)].append(entry)
-    if budgets and len(groups) > 1:
-        names = ", ".join(group.whole.name for group in groups)
-        raise QueryError(
-            f"the queries of the text have {len(groups)} joins ({names}), and a position counts the tuples of one",
-            None,
-            "Pick one with query=...",
-        )
+    if transitions:
+        _check_is_one(groups, "a plan is that of one join")
+    mine = _entries_of(groups, entries)
+    if budgets:
+        _check_is_one(groups, "a position counts the tuples of one")
     return [
         Replay(group, tables, chosen, transitions or (), own, budgets or ())
         for group, own in zip(groups, mine, strict=True)
     ]
+
+
+def _check_is_one(groups: Sequence[Group], why: str) -> None:
+    """An error if there are several joins, where one was meant."""
+    if len(groups) > 1:
+        names = ", ".join(group.whole.name for group in groups)
+        what = f"the queries of the text have {len(groups)} joins ({names}), and {why}"
+        raise QueryError(what, None, "Pick one with query=...")
+
+
+def _entries_of(groups: Sequence[Group], entries: Entries | None) -> list[list[Entry]]:
+    """The entries that speak of the queries of each group."""
+    if not isinstance(entries, Sequence | None) or isinstance(entries, str):
+        raise QueryError(f"entries are a list of them, not {entries!r}", None, _AN_ENTRY)
+    mine: list[list[Entry]] = [[] for _ in groups]
+    for entry in entries or ():
+        mine[_owner(groups, entry)].append(entry)
+    return mine
 
 
 def _check_weights(options: Options, queries: Sequence[Query]) -> None:

@@ -10,7 +10,6 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from thalweg.adapt.decision import Decision
 from thalweg.arrow_input import unusable_columns
 from thalweg.cql.durations import interval_option
 from thalweg.cql.group import Group
@@ -18,11 +17,6 @@ from thalweg.cql.query import StreamRef
 from thalweg.driver.bucket_driver import BucketDriver
 from thalweg.driver.planning import check_budget
 from thalweg.engine.compilation import ready_kernels
-from thalweg.engine.feedback.savings import Savings
-from thalweg.engine.join_bucket import JoinBucket
-from thalweg.engine.machine.accounts import Spent
-from thalweg.engine.observations import Work
-from thalweg.engine.outputs.estimates import AnswerEstimate, added
 from thalweg.engine.outputs.readers import Emitted
 from thalweg.engine.rows.batch import Batch
 from thalweg.engine.rows.payload import TablePayload
@@ -31,7 +25,6 @@ from thalweg.errors import QueryError
 from thalweg.event_times import warn_of_zones
 from thalweg.options import Options
 from thalweg.plan.difference import format_any
-from thalweg.plan.tree import Node, format_node
 from thalweg.policies import Policies
 from thalweg.replayer.arrivals import Arrivals, arrivals, cut, measured_statistics
 from thalweg.replayer.schedule import (
@@ -44,7 +37,8 @@ from thalweg.replayer.schedule import (
     checked_entries,
     checked_transitions,
 )
-from thalweg.replayer.summary import BudgetUse, PlanUse, ReplayResult, Share, StateSize, StepUse, Summary
+from thalweg.replayer.summary import BudgetUse, PlanUse, ReplayResult, Summary
+from thalweg.replayer.tally import Tally
 
 WHOLE = "100%"
 """The budget that a replay begins with if only changes of it were given: it refuses nothing."""
@@ -122,15 +116,8 @@ class Replay:
         )
         started = clock.perf_counter()
         self._payloads = [TablePayload(a.table) for a in self.arrivals]
-        self._states: tuple[StateSize, ...] = ()
-        self._work = Work(0, 0, 0, 0, 0, 0)
-        self._savings: Savings | None = None
+        self._tally = Tally(self.group)
         self._budget = self.options.budget
-        self._spent = Spent.nothing(len(self.query.streams))
-        self._estimates: dict[str, AnswerEstimate] = {}
-        self._decisions: tuple[Decision, ...] = ()
-        self._chains: dict[str, tuple[int | None, ...]] = {}
-        self._routings = 0
         self._driver: BucketDriver | None = None
         self._latest: BucketDriver | None = None
         if self._present:
@@ -160,28 +147,14 @@ class Replay:
     def _close(self) -> None:
         """The input ends."""
         driver = self.driver
-        self._states = tuple(
-            StateSize(self._name(size.node), size.tuples, size.live_keys, size.bytes) for size in driver.bucket.sizes()
-        )
-        if isinstance(driver.bucket, JoinBucket) and len(driver.bucket.group.readers) > 1:
-            ends = driver.bucket.shared.slicing.ends
-            self._chains = {ref.alias: ends[s] for s, ref in enumerate(self.query.streams) if not ref.is_static}
+        self._tally.input_ends(driver)
         self._take(driver.bucket.close())
         self._stop()
 
     def _stop(self) -> None:
         """There is no query any more: remember what was done."""
         driver, self._driver = self.driver, None
-        self._work = Work(*map(sum, zip(self._work, driver.bucket.work, strict=True)))
-        if isinstance(driver.bucket, JoinBucket):
-            self._routings += driver.bucket.routings
-        if driver.savings is not None:
-            self._savings = (self._savings or Savings()) + driver.savings
-        if driver.spent is not None:
-            self._spent += driver.spent
-        self._estimates = added(self._estimates, driver.estimates)
-        if driver.controller is not None:
-            self._decisions += tuple(driver.controller.decisions)
+        self._tally.add(driver)
 
     def _take(self, emitted: Iterator[Emitted]) -> None:
         for reader, table in emitted:
@@ -191,7 +164,7 @@ class Replay:
         """The answer of a query and what happened, after the last step; ``name``: which, if there are several."""
         reader = next(r for r in self.group.readers if name is None or r.name == name)
         answer = pa.concat_tables([reader.schema.empty_table(), *self.answers[reader.name]])
-        work = self._work
+        tally, work = self._tally, self._tally.work
         return ReplayResult(
             answer,
             Summary(
@@ -201,62 +174,28 @@ class Replay:
                 results=answer.num_rows,
                 late={alias: len(a.late) for alias, a in self.moving.items()},
                 bad={alias: a.bad for alias, a in self.moving.items()},
-                states=self._states,
+                states=tally.states,
                 plans=tuple(self.plans),
-                decisions=self._decisions,
+                decisions=tally.decisions,
                 seconds=self._seconds,
                 compile_seconds=self._compile_seconds,
                 probes=work.probes,
                 candidates=work.candidates,
                 stored=work.stored,
                 completions=work.completions,
-                savings=self._savings,
+                savings=tally.savings,
                 group=tuple(each.name for each in self.group.readers),
                 present=tuple(self.schedule.presence(reader.name, self.total)),
-                chains=self._chains,
-                routings=self._routings,
+                chains=tally.chains,
+                routings=tally.routings,
                 budget=self._budget_use(reader.name),
             ),
             self._late_rows(),
         )
 
     def _budget_use(self, name: str) -> BudgetUse | None:
-        spender, spent = None if self._latest is None else self._latest.spender, self._spent
-        if spender is None:
-            return None
-        counted = (spent.wanted, spent.allowed, spent.refused, spent.paid)
-        wanted, allowed, refused, paid = (each.tolist() for each in counted)
-        steps = tuple(
-            StepUse(alias, step + 1, wanted[s][step], allowed[s][step], refused[s][step], paid[s][step])
-            for s, alias in enumerate(self.query.aliases)
-            for step in range(len(wanted[s]))
-            if step == 0 or wanted[s][step]  # a step that the plan does not have, where states are kept
-        )
-        needed, granted = spender.division.needed, spender.division.granted
-        shed = dict(zip(self.query.aliases, spent.shed.tolist(), strict=True))
-        shares = {
-            alias: _of_pair(spent.share_of(s)) for s, alias in enumerate(self.query.aliases) if alias in self.moving
-        }
-        return BudgetUse(
-            self.options.allocation,
-            needed,
-            granted,
-            steps,
-            spent.share,
-            spent.error,
-            shed,
-            self._share_of(name),
-            shares,
-        )
-
-    def _share_of(self, name: str) -> Share | None:
-        """The share of a query's answer that it has got."""
-        spent, estimate = self._spent, self._estimates.get(name)
-        if spent.is_complete:
-            return Share(1.0, 0.0)
-        if not spent.is_known or estimate is None:
-            return None
-        return _of_pair(None if estimate.share is None else (estimate.share, estimate.error or 0.0))
+        latest = self._latest
+        return None if latest is None else self._tally.budget_use(name, latest, self.options.allocation, self.moving)
 
     def _steps(self) -> Iterator[int]:
         schedule = self.schedule
@@ -350,21 +289,12 @@ class Replay:
         if self.driver.plan is not None:
             self.plans.append(PlanUse(position, format_any(self.driver.plan, self.query.aliases)))
 
-    def _name(self, node: Node) -> str:
-        if self.query.kind == "difference":
-            return " - ".join(self.query.aliases)
-        return format_node(node, self.query.aliases)
-
     def _late_rows(self) -> dict[str, pa.Table]:
         if self.options.late_rows != "table":
             return {}
         return {
             ref.alias: self._tables[ref.stream].take(pa.array(a.late)) for ref, a in self._pairs() if not ref.is_static
         }
-
-
-def _of_pair(pair: tuple[float, float] | None) -> Share | None:
-    return None if pair is None else Share(*pair)
 
 
 def _batch(stream: Arrivals, start: int, end: int) -> Batch | None:

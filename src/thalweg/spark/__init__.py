@@ -65,7 +65,9 @@ A bucket runs its batch:
 - :mod:`~thalweg.spark.operator`: the stateful operator, as Spark loads it.
 - :mod:`~thalweg.spark.bucket_task`: what a task does with a bucket.
 - :mod:`~thalweg.spark.bucket_spec`: what a bucket runs, and what a batch brings for it.
+- :mod:`~thalweg.spark.attendance`: which engine takes a batch.
 - :mod:`~thalweg.spark.resident`: a bucket that lives on: its engine, its log, its record.
+- :mod:`~thalweg.spark.membership`: which queries it serves.
 - :mod:`~thalweg.spark.reception`: the rows of a batch that came in time, and those to be kept out.
 - :mod:`~thalweg.spark.record`: what is committed beside the log.
 - :mod:`~thalweg.spark.survivors`: which rows of the log are held after all changes of queries.

@@ -20,6 +20,7 @@ from thalweg.options import Options
 from thalweg.plan.explain import explain_text
 from thalweg.plan.partitioning import choose_partitioning
 from thalweg.plan.statistics import ASSUMED, Statistics
+from thalweg.policies import Policies
 from thalweg.spark import control, side_output
 from thalweg.spark.answer import Answer
 from thalweg.spark.bucket_output import observation
@@ -201,9 +202,8 @@ class App:
         partitioning = choose_partitioning(query, self._builder.most_buckets(chosen))
         carried = carried_facts(self._builder.divide(query))
         basis = [ASSUMED, *self._measured(query.name)]
-        return explain_text(
-            query, plan, statistics, partitioning=partitioning, feedback=chosen.feedback, carried=carried, basis=basis
-        )
+        policies = Policies(chosen.migration, chosen.production)
+        return explain_text(query, plan, statistics, policies, partitioning=partitioning, carried=carried, basis=basis)
 
     def check(
         self,

@@ -17,13 +17,14 @@ from pyspark import TaskContext
 
 from thalweg.engine.time_bounds import NEVER
 from thalweg.errors import ThalwegError
+from thalweg.spark.attendance import attend
 from thalweg.spark.bucket_spec import Arriving, Delivery, Outcome, Spec
 from thalweg.spark.buckets import bucket_keys
 from thalweg.spark.commands import PRICES, STARTED, Sent
 from thalweg.spark.image_directory import image_directory
 from thalweg.spark.operator import SAVED, TOTALS
 from thalweg.spark.prices import Prices
-from thalweg.spark.resident import Resident, attend
+from thalweg.spark.resident import Resident
 from thalweg.spark.side_output import write
 
 if TYPE_CHECKING:

@@ -19,7 +19,6 @@ import numpy as np
 
 from thalweg.cql.durations import format_interval
 from thalweg.cql.group import Group
-from thalweg.cql.query import RangeWindow
 from thalweg.engine.outputs.ages import Times, fresh_streams, freshness_of
 from thalweg.errors import FreshnessError
 
@@ -92,11 +91,10 @@ def check_freshness(group: Group, lateness: Sequence[int | None], target_us: int
     problems = []
     for reader in group.readers:
         for stream in fresh_streams(group, reader):
-            window = reader.views[stream].window
-            asked = freshness_of(reader, stream)
-            if asked is None or not isinstance(window, RangeWindow) or window.width_us is None:
+            stays, asked = reader.views[stream].retention_us, freshness_of(reader, stream)
+            if asked is None or stays is None:
                 continue
-            needed = window.width_us + (lateness[stream] or 0) + 2 * target_us
+            needed = stays + (lateness[stream] or 0) + 2 * target_us
             least[stream] = max(needed, least.get(stream, 0))
             if asked < needed:
                 alias = group.whole.streams[stream].alias

@@ -115,7 +115,7 @@ def spending_of(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     >>> one |= dict(found=3, full=4.0, variance=1.0, streams={"t": [10, 6]})
     >>> both = spending_of([one, one])
     >>> both["share"], round(both["error"], 3), both["streams"]
-    (0.75, 0.133, {'t': {'wanted': 20, 'allowed': 12, 'refused': 8}})
+    (0.75, 0.133, {'t': {'wanted': 20, 'allowed': 12, 'refused': 8, 'share': None, 'error': None}})
     """
     total: dict[str, Any] = {name: reports[0][name] for name in ("budget", "target", "prices") if name in reports[0]}
     total |= {name: sum(report[name] for report in reports) for name in _SPENDING}
@@ -132,39 +132,49 @@ def spending_of(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             mine = streams.setdefault(alias, dict.fromkeys(("wanted", "allowed", "refused"), 0))
             for name, count in (("wanted", wanted), ("allowed", allowed), ("refused", wanted - allowed)):
                 mine[name] += count
-    total["streams"] = streams
-    total["queries"] = _shares_of_queries(reports, total["share"])
+    known = shares([report.get("by_stream", {}) for report in reports], total["share"])
+    total["streams"] = {alias: {**mine, **known.get(alias, UNKNOWN)} for alias, mine in streams.items()}
+    total["queries"] = shares([report.get("queries", {}) for report in reports], total["share"])
     total["reason"] = _reason(total)
     return total
 
 
-def _shares_of_queries(reports: Sequence[Mapping[str, Any]], share: float | None) -> dict[str, dict[str, float | None]]:
-    """By query, the share of its own answer; None: nobody knows, or it has none. ``share``: that of the join.
+UNKNOWN: Mapping[str, float | None] = {"share": None, "error": None}
+"""Of an answer, if nobody knows how much of it was found."""
 
-    >>> _shares_of_queries([{"queries": {"q": [3, 4.0, 1.0]}}], 0.5)
+
+def shares(reports: Sequence[Mapping[str, Sequence[float]]], share: float | None) -> dict[str, dict[str, float | None]]:
+    """By query or stream, the share of its own answer; None: nobody knows, or it has none.
+
+    ``reports``: results found, the estimate of all, its variance. ``share``: that of the join.
+
+    >>> shares([{"q": [3, 4.0, 1.0]}], 0.5)
     {'q': {'share': 0.75, 'error': 0.1875}}
     """
     known: dict[str, list[float]] = {}
     for report in reports:
-        for name, numbers in report.get("queries", {}).items():
+        for name, numbers in report.items():
             known[name] = [a + b for a, b in zip(known.get(name, [0, 0, 0]), numbers, strict=True)]
     told: dict[str, dict[str, float | None]] = {}
     for name, (found, full, variance) in known.items():
-        if share is None or not full:
-            told[name] = {"share": share if share == 1.0 else None, "error": 0.0 if share == 1.0 else None}
+        if share == 1.0:
+            told[name] = {"share": 1.0, "error": 0.0}
+        elif share is None or not full:
+            told[name] = dict(UNKNOWN)
         else:
             told[name] = {"share": min(1.0, found / full), "error": found / full * math.sqrt(variance) / full}
     return told
 
 
 def _reason(spending: Mapping[str, Any]) -> str:
-    """Why there are so many probes.
+    """Why there are so many probes, and whether longer triggers would leave time for all.
 
     >>> known = {"budget": "60%", "granted": 60.0, "needed": 100.0, "refused": 40}
     >>> _reason(known)
     'the budget of 60% grants 60 probes, and about 100 are needed'
-    >>> _reason({**known, "budget": "auto", "target": 5.0, "prices": {"fixed": 0.5}})
-    'a trigger of 5 s, of which 0.5 s go in any case, leaves time for 60 probes, and about 100 are needed'
+    >>> prices = {"fixed": 0.5, "probe": 0.01, "partitions": 1}
+    >>> _reason({**known, "budget": "auto", "target": 2.0, "prices": prices}).split("; ")[0]
+    'a trigger of 2 s, of which 0.5 s go in any case, leaves time for 60 probes, and about 100 are needed'
     >>> _reason({**known, "refused": 0})
     'nothing is refused'
     """
@@ -174,7 +184,28 @@ def _reason(spending: Mapping[str, Any]) -> str:
     if spending["budget"] != "auto":
         return f"the budget of {spending['budget']} grants {probes}"
     fixed = spending["prices"]["fixed"]
-    return f"a trigger of {spending['target']:g} s, of which {fixed:.2g} s go in any case, leaves time for {probes}"
+    why = f"a trigger of {spending['target']:g} s, of which {fixed:.2g} s go in any case, leaves time for {probes}"
+    enough = longer_target(spending)
+    longer = "no longer one would" if enough is None else f"one of {enough:.2g} s would"
+    return f"{why}; {longer} leave time for all"
+
+
+def longer_target(spending: Mapping[str, Any]) -> float | None:
+    """From which target on, in seconds, triggers would have time for all, as far as prices tell; None: from none.
+
+    A longer trigger brings more rows, and takes its fixed time once.
+
+    >>> prices = {"fixed": 0.5, "probe": 0.01, "partitions": 1}
+    >>> known = {"target": 2.0, "prices": prices, "granted": 60.0}
+    >>> longer_target({**known, "needed": 80.0}), longer_target({**known, "needed": 200.0})
+    (3.3333333333333335, None)
+    """
+    target, prices = spending["target"], spending["prices"]
+    probe = prices["probe"] / max(1, prices["partitions"])
+    more = (spending["needed"] - spending["granted"]) * probe
+    # Rows and probes take what is not fixed now, and ``more``; all of that grows with the trigger.
+    left = prices["fixed"] - more
+    return prices["fixed"] * target / left if left > 0 else None
 
 
 def _sum(counts: Iterable[Mapping[str, Any]]) -> Counts:

@@ -14,10 +14,7 @@ from thalweg.spark.shared_run import Registered
 
 
 def overview(
-    registry: Registry,
-    told: Mapping[str, Mapping[str, Any]] | None = None,
-    sharing: Sharing = "auto",
-    ended: Mapping[str, str | None] | None = None,
+    registry: Registry, told: Mapping[str, Mapping[str, Any]] | None = None, sharing: Sharing = "auto"
 ) -> list[dict[str, Any]]:
     """A dictionary for each query.
 
@@ -25,22 +22,14 @@ def overview(
         registry: of the directory.
         told: the metrics of runs that go on here, by their names.
         sharing: how queries share a join; see :class:`thalweg.Options`.
-        ended: of runs that were started here and do not go on, by their names, the errors that ended them, or None.
 
     """
-    going, over = is_running(registry.directory), ended or {}
-    rows = []
-    for run in registry.runs:
-        goes_on = going and run.name not in over
-        of_run = list(_of_run(run, registry, (told or {}).get(run.name), sharing, is_running=goes_on))
-        if (error := over.get(run.name)) is not None:
-            of_run = [row if row["failure"] else row | _failed_with_its_run(run, error) for row in of_run]
-        rows += of_run
-    return rows
-
-
-def _failed_with_its_run(run: Run, error: str) -> dict[str, Any]:
-    return {"status": "failed", "failure": f"ended with {run.name}: {error}"}
+    going = is_running(registry.directory)
+    return [
+        row
+        for run in registry.runs
+        for row in _of_run(run, registry, (told or {}).get(run.name), sharing, is_running=going)
+    ]
 
 
 def _of_run(
@@ -48,7 +37,10 @@ def _of_run(
 ) -> Iterator[dict[str, Any]]:
     failures = {each.name: registry.failure(run, each) for each in run.registered}
     going = [each for each in run.registered if failures[each.name] is None]
-    slices, costs = _alone(run) if run.is_alone else _shared(run, going or run.registered, sharing)
+    if run.is_alone:
+        slices, costs = dict[str, str](), {each.name: 1.0 for each in run.registered}
+    else:
+        slices, costs = _shared(run, going or run.registered, sharing)
     outbox = registry.outbox(run.name)
     for each in run.registered:
         failure = failures[each.name]
@@ -67,11 +59,6 @@ def _of_run(
             results = told["results"] if run.is_alone else told["queries"].get(each.name, 0)
             row |= {"rows_in": sum(told["tuples"].values()), "results": results}
         yield row
-
-
-def _alone(run: Run) -> tuple[dict[str, str], dict[str, float]]:
-    """A query that shares with nobody has no slices, and costs what its run does."""
-    return {}, {each.name: 1.0 for each in run.registered}
 
 
 def _shared(run: Run, queries: Sequence[Registered], sharing: Sharing) -> tuple[dict[str, str], dict[str, float]]:

@@ -178,20 +178,16 @@ class QueryBuilder:
         relations = bucket_input.relations()
         described = description(query, partitioning, division.carried, relations, most_buckets)
         keys = bucket_keys(partitioning.buckets)
-        target = _target(options)
         sources = sorted(enumerate(query.streams), key=_source_order)
         packed = [bucket_input.packed(stream, ref.time, keys) for stream, ref in sources if ref.time is not None]
         identity = uuid.uuid4().hex
-        policies = Policies.of(
-            options, written=options.plan is not None, lasting=division.query.may_hold_forever
-        ).on_spark(partitioning.buckets, target)
+        is_lasting = division.query.may_hold_forever
+        policies = Policies.of(options, written=options.plan is not None, lasting=is_lasting)
+        policies = policies.on_spark(partitioning.buckets, _target(options))
         lateness = tuple(None if ref.is_static else self._lateness(ref, options) for ref in query.streams)
         if policies.by_batch:
             asking = Group.of(query) if shared is None else shared.group(shared.registered)
-            check_by_batch(asking)
-            if target is not None:
-                check_freshness(asking, lateness, target)
-                warn_of_unbounded({ref.stream: self._streams[ref.stream].frame for ref in query.streams if ref.time})
+            self._check_by_batch(asking, policies, lateness)
         packed.append(
             control.commands(
                 self.spark,
@@ -232,6 +228,14 @@ class QueryBuilder:
         if shared is not None:
             return Prepared(emitted.select(*DELIVERED), described)
         return Prepared(results(division, self._streams, emitted), described)
+
+    def _check_by_batch(self, asking: Group, policies: Policies, lateness: Sequence[int | None]) -> None:
+        """An error if these queries cannot run under a budget, or not as fresh as is asked; warns of what may grow."""
+        check_by_batch(asking)
+        if policies.target_us is not None:
+            check_freshness(asking, lateness, policies.target_us)
+            moving = [ref.stream for ref in asking.whole.streams if ref.time is not None]
+            warn_of_unbounded({stream: self._streams[stream].frame for stream in moving})
 
     def _lateness(self, ref: StreamRef, options: Options) -> int:
         """How far the rows of a stream may lag, in microseconds."""

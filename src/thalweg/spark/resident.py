@@ -19,14 +19,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from thalweg.cql.group import Group
 from thalweg.driver.batches import begin_with, run_batch
 from thalweg.driver.bucket_driver import BucketDriver
 from thalweg.driver.measures import Measures
 from thalweg.driver.phases import Phases
 from thalweg.driver.planning import first_statistics
 from thalweg.engine.bucket import AnyBucket
-from thalweg.engine.image.image import live_in, mark_dirty, read_image, write_image
+from thalweg.engine.image.image import live_in, read_image, write_image
 from thalweg.engine.outputs.readers import Emitted
 from thalweg.errors import ReaderError, ThalwegError
 from thalweg.settings import Budget
@@ -35,6 +34,7 @@ from thalweg.spark.chunks import Log
 from thalweg.spark.commands import Command, for_query, refusal
 from thalweg.spark.freshness import freshness_report
 from thalweg.spark.image_directory import tell_once
+from thalweg.spark.membership import Membership, group_of
 from thalweg.spark.metrics import PHASES
 from thalweg.spark.packing import blobs
 from thalweg.spark.reception import receive, warn_of_late
@@ -54,9 +54,9 @@ class Resident:
         self.spec = spec
         self._number = number
         self._record = Record(spec)
-        self._driver = BucketDriver(
-            self._group(self._record.registered), spec.policies, keeps_all=spec.shared is not None
-        )
+        first = group_of(spec, self._record.registered)
+        self._driver = BucketDriver(first, spec.policies, keeps_all=spec.shared is not None)
+        self._members = Membership(spec, self._record, self._driver)
         self._measures = Measures()
         self._phases = Phases(PHASES)
         self._rebuilds = 0
@@ -74,32 +74,21 @@ class Resident:
             resident._rebuild(record, log, directory)
         return resident
 
-    def _group(self, registered: Sequence[Registered]) -> Group:
-        """These queries, if several share the run; else the one."""
-        shared = self.spec.shared
-        return Group.of(self.spec.query) if shared is None else shared.group(registered)
-
-    def _follow(self) -> None:
-        """Let the log keep what the queries that are there now need."""
-        record = self._record
-        if self.spec.shared is not None:
-            record.chunks.serve(self._group(record.registered).whole, [each.until for each in record.former])
-
     def _rebuild(self, text: str, log: Log, directory: Path | None) -> None:
         driver, record = self._driver, self._record
         compared = record.recall(text, driver)
         if compared.rewrites:
             carry_over(self.spec, self._number, driver, record, compared, log)
         left = survivors(self.spec, record, log)
-        driver.readers_are(self._group(record.first_registered if left is None else record.registered))
+        self._members.prepare(record.first_registered if left is None else None)
         driver.reopen()
         if directory is not None:
             try:
                 live_in(directory, self.bucket)
             except OSError as error:
-                _tell(self.spec, error)
+                tell_of_image(self.spec, error)
         refill(self.spec, self._number, driver, record, log, left)
-        self._follow()
+        self._members.follow()
         driver.plan_anew()
         self._measures.begin_with(driver)
         self._rebuilds = 1
@@ -114,7 +103,7 @@ class Resident:
         driver = resident._driver
         if resident._record.recall(record, driver).rewrites:
             return None
-        driver.readers_are(resident._group(resident._record.registered))
+        resident._members.prepare()
         notes = _read_notes(directory)
         if notes is None:
             return None
@@ -123,7 +112,7 @@ class Resident:
         if not read_image(directory, resident.bucket, resident._stamp):
             return None
         driver.recall_notes(notes)
-        resident._follow()
+        resident._members.follow()
         resident._measures.begin_with(driver)
         return resident
 
@@ -169,12 +158,12 @@ class Resident:
         driver.at(record.batch, record.marks.reached)
         failures: list[Delivery] = []
         if not driver.is_open:
-            failures += self._never_begin(failing)
+            failures += self._members.begin_without(failing)
             relations = relations_of(spec, self._number)
             driver.begin(first_statistics(spec.query, {**rows, **relations}), spec.plan)
             begin_with(driver, spec.query, relations)
         refused = self._obey_all(arriving, failures)
-        failures += self._put_out(failing)
+        failures += self._members.put_out(failing)
         record.remember_refused(refused)
         before = record.marks.reached
         record.hear(arriving)
@@ -189,7 +178,7 @@ class Resident:
             since = {each.name: each.since for each in record.registered}
             results = [Delivery(name, since.get(name, 0), body) for name, table in answers for body in blobs(table)]
         ages = {} if driver.join is None else driver.join.take_ages()
-        fresh = freshness_report(self._group(record.registered), ages, time.time_ns() // 1000)
+        fresh = freshness_report(self._members.group, ages, time.time_ns() // 1000)
         with phases("log"):
             record.chunks.add(record.batch, received.tables, watermark, log)
             record.chunks.tidy(self.bucket, watermark, log)
@@ -242,12 +231,6 @@ class Resident:
                 refused.append(refusal(file, reason))
         return refused
 
-    def _serve(self, registered: Sequence[Registered]) -> None:
-        """Go on with other queries, as of the watermark of the batch before: also if this one ends the input."""
-        self._driver.serve(self._group(registered), self._record.marks.watermark)
-        self._record.change(registered)
-        self._follow()
-
     def _obey(self, command: Command, batch: int) -> str | None:
         """Do what a command says; if that cannot be done, says why, or raises that, and leaves everything as it is."""
         if command["command"] == "end":
@@ -256,62 +239,14 @@ class Resident:
         if command["command"] == "adapt":
             return self._driver.release()
         if command["command"] == "enter":
-            return self._enter(Registered(command["name"], command["text"], batch))
+            return self._members.enter(Registered(command["name"], command["text"], batch))
         if command["command"] == "leave":
-            return self._leave(command["name"], command.get("since"))
+            return self._members.leave(command["name"], command.get("since"))
         if command["command"] == "budget":
             self._driver.set_budget(Budget.parse(str(command["budget"])))
             return None
         self._driver.command(command["plan"], command.get("states"), lasts=True)
         return None
-
-    def _enter(self, entering: Registered) -> str | None:
-        """Take in one more query."""
-        record, shared = self._record, self.spec.shared
-        if shared is None:
-            what = f"query '{self.spec.query.name}' runs by itself"
-            return f"{what}. Start it by app.register and app.start, so that others can share it."
-        if entering.name in (*(each.name for each in record.registered), *record.failed):
-            return f"there is a query '{entering.name}' already. Deregister it first, or choose another name."
-        self._serve((*record.registered, entering))
-        return None
-
-    def _leave(self, name: str, since: int | None) -> str | None:
-        """Let a query go; ``since``: if it is the one that entered with this batch, for it has failed."""
-        record = self._record
-        staying = tuple(each for each in record.registered if each.name != name or since not in (None, each.since))
-        if len(staying) < len(record.registered):
-            self._serve(staying)
-        elif name in record.failed:
-            record.failed.remove(name)
-        elif since is None:
-            names = ", ".join(each.name for each in record.registered) or "none"
-            return f"there is no query '{name}' in '{self.spec.query.name}'. Its queries are: {names}."
-        return None
-
-    def _never_begin(self, failing: Mapping[str, str]) -> list[Delivery]:
-        """Do without these queries, of those that the first batch begins with."""
-        record = self._record
-        out = [each for each in record.registered if each.name in failing]
-        if out:
-            record.registered = tuple(each for each in record.registered if each.name not in failing)
-            self._driver.readers_are(self._group(record.registered))
-            self._follow()
-        return self._noted(out, failing)
-
-    def _put_out(self, failing: Mapping[str, str]) -> list[Delivery]:
-        """Do without these queries from now on."""
-        out = [each for each in self._record.registered if each.name in failing]
-        if out:
-            self._serve([each for each in self._record.registered if each.name not in failing])
-        return self._noted(out, failing)
-
-    def _noted(self, out: Sequence[Registered], failing: Mapping[str, str]) -> list[Delivery]:
-        """Queries that have been put out, for the record, the log of the process, and those who read them."""
-        self._record.failed += [each.name for each in out]
-        for each in out:
-            tell_once(f"query '{each.name}' of '{self.spec.query.name}' has failed and ends: {failing[each.name]}")
-        return [Delivery(each.name, each.since, None, failing[each.name]) for each in out]
 
     def _measured(self, counts: dict[str, Any]) -> dict[str, Any]:
         """Counts of this batch, and what the bucket holds after it."""
@@ -348,64 +283,8 @@ def _by_query(answers: Sequence[Emitted]) -> dict[str, int]:
     return counts
 
 
-def attend(
-    spec: Spec,
-    number: int,
-    record: str | None,
-    arriving: Arriving,
-    log: Log,
-    directory: Path | None,
-    kept: Resident | None = None,
-) -> tuple[Resident, Outcome]:
-    """Run a batch of a bucket: on the engine as it was committed, or on one built anew.
-
-    A query that cannot be computed for some row of the batch is put out, as if it had left before. Then the batch is
-    taken again, by an engine that is built anew: what the first one has done with the rows is gone. Which queries these
-    are follows from what was committed and from the batch, and so does all that is done for the others.
-
-    An image is a cache. Whatever happens to its files (a full disk, say), the batch goes on without one.
-
-    Args:
-        spec: what the bucket runs.
-        number: the bucket's own.
-        record: what was committed last; None before the first batch.
-        arriving: the batch.
-        log: the chunks, as they were committed.
-        directory: the caller's alone, for the bucket's image; None: there is no place for one.
-        kept: the resident that the caller used last, which may be behind, ahead, or ruined.
-
-    """
-    taken = None
-    if directory is not None:
-        try:
-            taken = None if record is None else Resident.take_over(spec, number, record, directory, kept)
-            mark_dirty(directory)
-        except OSError as error:
-            taken = directory = None
-            _tell(spec, error)
-    if record is None:
-        resident = Resident(spec, number)
-    else:
-        resident = taken or Resident.rebuild(spec, number, record, log, directory)
-    failing: dict[str, str] = {}
-    while True:
-        try:
-            outcome = resident.process(arriving, log, failing)
-            break
-        except ReaderError as error:
-            if spec.shared is None or not error.reasons.keys() - failing.keys():
-                raise
-            failing |= error.reasons
-            resident = Resident(spec, number) if record is None else Resident.rebuild(spec, number, record, log)
-    if directory is not None:
-        try:
-            resident.leave_image(directory)
-        except OSError as error:
-            _tell(spec, error)
-    return resident, outcome
-
-
-def _tell(spec: Spec, error: OSError) -> None:
+def tell_of_image(spec: Spec, error: OSError) -> None:
+    """A bucket goes on without an image: an image is a cache, and whatever happens to its files stops nothing."""
     reason = error.strerror or error
     tell_once(f"query '{spec.query.name}' goes on without an image of its engine, from the log: {reason}")
 

@@ -29,6 +29,8 @@ def spending_report(driver: BucketDriver, spec: Spec, prices: Prices) -> dict[st
         "variance": spent.variance,
         "streams": {alias: list(pair) for alias, *pair in zip(spec.query.aliases, wanted, allowed, strict=True)},
     }
+    of_streams = zip(spec.query.aliases, spent.results.tolist(), spent.estimates, spent.variances, strict=True)
+    report["by_stream"] = {alias: [found, float(full), float(variance)] for alias, found, full, variance in of_streams}
     report["queries"] = {name: [each.found, each.full, each.variance] for name, each in driver.estimates.items()}
     if spec.policies.target_us is not None:
         report |= {

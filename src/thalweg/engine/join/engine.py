@@ -36,7 +36,7 @@ from thalweg.engine.feedback.gates import Gated, Gates
 from thalweg.engine.feedback.memory import FeedbackMemory
 from thalweg.engine.feedback.savings import Savings
 from thalweg.engine.join.gate_choice import GateChoice
-from thalweg.engine.join.programming import Filling, Manner, Programming
+from thalweg.engine.join.programming import Manner, Programming
 from thalweg.engine.join.room import Room
 from thalweg.engine.join.succession import Succession
 from thalweg.engine.join.tally import counts_of, work_done
@@ -58,7 +58,7 @@ from thalweg.engine.windows.base_windows import BaseWindows
 from thalweg.plan.program import Programs, Rank
 from thalweg.plan.slices import Slicing
 from thalweg.plan.tree import Plan
-from thalweg.settings import Feedback, Production
+from thalweg.policies import DEFAULT_POLICIES, Policies
 
 _STRETCH = 1 << 14
 """Tuples that are taken at once while something may have to be looked at between two of them."""
@@ -72,31 +72,15 @@ class JoinEngine:
     Calls come in this order, over and over: :meth:`offer` new tuples, :meth:`advance` through
     them; :meth:`transition` at any point between two calls of advance.
 
-    ``completion`` says how states of a new plan get the entries that they lack: when a probe asks for their key
-    (``jisc``), all at once (``moving_state``), or, for study alone, as JISC's procedure 1 is printed, which loses
-    results.
-
-    ``memory_limit``: bytes that windows and states may take. Windows take what they need; where states would grow
-    past what is left, their cold keys become absent, to be completed again when probed. The answer stays the same.
-    It goes with ``jisc`` alone.
-
-    ``production``: whether what nobody needs is produced (:mod:`thalweg.plan.demand`). With ``auto`` it is, until
-    somebody chooses other gates (:mod:`thalweg.engine.feedback.gates`).
-
-    ``nested_loops``: probes compare with everything in their window or state, one after the other, although keys could
-    look partners up. For experiments.
-
-    ``budgeted``: probes are paid from accounts (:mod:`thalweg.engine.machine.accounts`). Plans keep
-    the states that refused probes leave small gaps in.
-
-    ``keeps_order``: windows that are filled anew have their tuples in the order in which these first came.
+    ``policies``: :class:`~thalweg.engine.join.programming.Manner` says what an engine makes of them. Those of Parallel
+    Track concern more than one engine (:mod:`thalweg.engine.migration.joiner`).
 
     ``timed``: see :class:`~thalweg.engine.machine.machine.Machine`.
 
     ``slicing``: how windows are divided for several readers. Then results carry their masks and the ages of their
     components.
 
-    ``routing``: an eddy decides after every probe where a tuple goes next.
+    ``as_printed``: for study alone, keys are completed by JISC's procedure 1 as it is printed, which loses results.
 
     Attributes:
         is_straight: whether the programs that run have a loop of their own in the machine.
@@ -118,40 +102,29 @@ class JoinEngine:
         query: Query,
         plan: Plan,
         rank: Rank | None = None,
+        policies: Policies = DEFAULT_POLICIES,
         *,
         timed: bool = True,
-        completion: Filling = "jisc",
-        memory_limit: int | None = None,
-        production: Production | Feedback = "push",
-        nested_loops: bool = False,
         slicing: Slicing | None = None,
-        budgeted: bool = False,
-        keeps_order: bool = False,
-        routing: EddyRouting | None = None,
+        as_printed: bool = False,
     ) -> None:
-        self._manner = manner = Manner(
-            completion,
-            Feedback.of(production),
-            nested_loops=nested_loops,
-            routed=routing is not None,
-            budgeted=budgeted,
-            stateless=routing is not None and routing.is_stateless,
-            unchanging=frozenset(i for i, ref in enumerate(query.streams) if ref.is_static),
-        )
+        self._manner = manner = Manner.of(query, policies, as_printed=as_printed)
         self.workspace = workspace = Workspace(query, slicing)
         self.windows = BaseWindows(workspace)
         self.states = KeptStates(workspace, self.windows)
-        self.machine = Machine(workspace, timed=timed, aged=slicing is not None and slicing.is_aged, scored=budgeted)
+        self.machine = Machine(
+            workspace, timed=timed, aged=slicing is not None and slicing.is_aged, scored=manner.budgeted
+        )
         self.feedback = FeedbackMemory(workspace, self.windows, self.states)
-        self.room = Room(workspace, self.windows, self.states, self.feedback, memory_limit)
+        self.room = Room(workspace, self.windows, self.states, self.feedback, policies.memory_limit)
         self.completion = Completion(workspace, self.windows, self.states, self.machine, self.room.make)
         self.programming = Programming(workspace, manner)
         self._succession = Succession(workspace, self.windows, self.states, manner, is_frugal=self.room.is_limited)
         self.gated: Gated | None = GateChoice(self, manner) if manner.weighs_feedback else None
         self._query = query
-        self._keeps_order = keeps_order
-        self._routing = routing
-        if budgeted:
+        self._keeps_order = policies.by_batch
+        self._routing = EddyRouting(query, policies.migration) if manner.routed else None
+        if manner.budgeted:
             self.machine.accounts = Accounts.new_tables(workspace.layouts)
         self.is_straight = False
         self.transition(plan, rank)

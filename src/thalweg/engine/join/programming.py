@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from thalweg.cql.query import Query
 from thalweg.engine.feedback.gates import NO_GATES, Gates
 from thalweg.engine.machine.workspace import Workspace
 from thalweg.engine.programs.assembly import Assembly, assemble
@@ -18,22 +19,24 @@ from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.passes import Gating, Setting, apply_passes, payable
 from thalweg.plan.program import Programs, Rank
 from thalweg.plan.tree import Node, Plan, TreePlan
+from thalweg.policies import Policies
 from thalweg.settings import Feedback
 
 Filling = Literal["jisc", "jisc_printed", "moving_state"]
-"""How the states of a new plan get the entries that they lack; see :mod:`thalweg.engine.migration.joiner`."""
+"""How the states of a new plan get the entries that they lack: when a probe asks for their key, likewise but by JISC's
+procedure 1 as printed, or all at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How an engine has its plans made into programs.
+    """How an engine has its plans made into programs: what it makes of its policies.
 
     Attributes:
         filling: how states of a new plan get the entries that they lack.
-        feedback: whether joins tell those below them what nobody needs; None: they do not.
+        feedback: whether joins tell those below them what nobody needs (:mod:`thalweg.plan.demand`); None: they do not.
         nested_loops: probes compare with everything in their window or state.
-        routed: somebody else picks the next probe of every tuple (:mod:`thalweg.engine.machine.eddy`).
-        budgeted: probes are paid for.
+        routed: an eddy picks the next probe of every tuple (:mod:`thalweg.engine.machine.eddy`).
+        budgeted: probes are paid from accounts (:mod:`thalweg.engine.machine.accounts`).
         stateless: plans keep no states.
         unchanging: the streams to which nothing is added.
 
@@ -46,6 +49,23 @@ class Manner:
     budgeted: bool = False
     stateless: bool = False
     unchanging: Node = frozenset()
+
+    @staticmethod
+    def of(query: Query, policies: Policies, *, as_printed: bool = False) -> Manner:
+        """That of an engine for a query; ``as_printed``: keys are completed as in JISC's printed procedure."""
+        migration, feedback = policies.migration, policies.feedback
+        filling: Filling = "moving_state" if migration in ("moving_state", "stairs") else "jisc"
+        if policies.is_eddy and feedback is not None and feedback.when == "auto":
+            feedback = None  # an eddy's programs have no gates to choose
+        return Manner(
+            "jisc_printed" if as_printed else filling,
+            feedback,
+            nested_loops=policies.nested_loops and not policies.is_eddy,  # whose modules are looked up by keys
+            routed=policies.is_eddy,
+            budgeted=policies.budget is not None,
+            stateless=migration == "cacq",
+            unchanging=frozenset(stream for stream, ref in enumerate(query.streams) if ref.is_static),
+        )
 
     @property
     def weighs_feedback(self) -> bool:

@@ -6,6 +6,8 @@ room for them.
 
 from __future__ import annotations
 
+from functools import partial
+
 from thalweg.engine.feedback.memory import FeedbackMemory
 from thalweg.engine.kernels import tables as k
 from thalweg.engine.machine.workspace import Workspace
@@ -15,7 +17,12 @@ from thalweg.engine.windows.base_windows import BaseWindows
 
 
 class Room:
-    """The memory of a join. ``most``: bytes that windows and states may take; None: any number."""
+    """The memory of a join. ``most``: bytes that windows and states may take; None: any number.
+
+    Attributes:
+        words_used: how much windows, states and feedback take.
+
+    """
 
     def __init__(
         self,
@@ -29,6 +36,8 @@ class Room:
         self._windows = windows
         self._states = states
         self._feedback = feedback
+        # No method of this object: the two would hold each other, and an engine's files would stay open after it.
+        self.words_used = partial(_words_used, workspace, windows, states, feedback)
         self._limit = MemoryLimit(workspace, states, most, self.words_used)
 
     @property
@@ -39,11 +48,6 @@ class Room:
     def keep_limit(self) -> None:
         """Make states smaller while windows and states take more than they may."""
         self._limit.keep()
-
-    def words_used(self) -> int:
-        """How much windows, states and feedback take."""
-        windows = sum(map(self._windows.words, range(len(self._workspace.layouts))))
-        return windows + self._states.all_words() + self._feedback.words()
 
     def make(self, stop: int, store: int) -> None:
         """Make room in the store that the machine stopped for."""
@@ -66,3 +70,7 @@ class Room:
         else:
             self._windows.double(stream)
         self._windows.index(stream)
+
+
+def _words_used(workspace: Workspace, windows: BaseWindows, states: KeptStates, feedback: FeedbackMemory) -> int:
+    return sum(map(windows.words, range(len(workspace.layouts)))) + states.all_words() + feedback.words()

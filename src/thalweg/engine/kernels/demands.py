@@ -14,38 +14,9 @@ Cost
 
 from __future__ import annotations
 
+from thalweg.engine.kernels import feedback_tables as fb
 from thalweg.engine.kernels import tables as k
 from thalweg.engine.kernels.compiled import Float64s, Int64s, inlined, jit
-from thalweg.engine.kernels.feedback_tables import (
-    A_CLASS_COUNT,
-    A_CLASSES,
-    A_PLACE,
-    A_STREAM,
-    D_COUNT,
-    D_KEY,
-    D_KEY_COUNT,
-    D_MASK,
-    D_PARTNER_COUNT,
-    D_PARTNERS,
-    D_PROGRAM,
-    D_STRIDE,
-    D_TABLE,
-    D_WANTING,
-    DEMANDED,
-    OUTDATED,
-    PARTNER_FIELDS,
-    T_IS_FULL,
-    T_RESUMPTIONS,
-    T_SUSPENSIONS,
-    T_TESTS,
-    UNKNOWN,
-    V_KEY,
-    V_NEXT,
-    V_UNTIL,
-    V_VERDICT,
-    WANTING,
-    Feedback,
-)
 from thalweg.engine.kernels.hashing import hash_codes
 from thalweg.engine.kernels.scanning import open_scan, scan
 from thalweg.engine.time_bounds import FOREVER, NEVER
@@ -54,10 +25,10 @@ from thalweg.engine.time_bounds import FOREVER, NEVER
 @inlined
 def slot_of(mem: Int64s, demands: Int64s, demand: int, key: int) -> int:
     """The word of what is remembered of a demand's key, or of the free slot where it would go."""
-    table, mask, stride = demands[demand, D_TABLE], demands[demand, D_MASK], demands[demand, D_STRIDE]
+    table, mask, stride = demands[demand, fb.D_TABLE], demands[demand, fb.D_MASK], demands[demand, fb.D_STRIDE]
     slot = (key ^ (key >> 32)) & mask
     word = table + slot * stride
-    while mem[word + V_VERDICT] != UNKNOWN and mem[word + V_KEY] != key:
+    while mem[word + fb.V_VERDICT] != fb.UNKNOWN and mem[word + fb.V_KEY] != key:
         slot = (slot + 1) & mask
         word = table + slot * stride
     return word
@@ -79,22 +50,22 @@ def recall(
 
     One way through: where arrays are used in one branch and not in another, the compiler counts references to them.
     """
-    verdict, until = mem[word + V_VERDICT], mem[word + V_UNTIL]
-    first, partners = demands[demand, D_PARTNERS], demands[demand, D_PARTNER_COUNT]
-    if verdict == DEMANDED and until <= watermark:
-        verdict = UNKNOWN
-    if verdict != WANTING:
+    verdict, until = mem[word + fb.V_VERDICT], mem[word + fb.V_UNTIL]
+    first, partners = demands[demand, fb.D_PARTNERS], demands[demand, fb.D_PARTNER_COUNT]
+    if verdict == fb.DEMANDED and until <= watermark:
+        verdict = fb.UNKNOWN
+    if verdict != fb.WANTING:
         partners = 0
     for i in range(partners):
-        at = first + i * PARTNER_FIELDS
-        path = lists[at + A_PLACE]
+        at = first + i * fb.PARTNER_FIELDS
+        path = lists[at + fb.A_PLACE]
         if path < 0:
-            newest = streams[lists[at + A_STREAM], k.S_NEXT] - 1
+            newest = streams[lists[at + fb.A_STREAM], k.S_NEXT] - 1
         else:
-            key = hash_codes(code, 0, lists, lists[at + A_CLASSES], lists[at + A_CLASS_COUNT])
+            key = hash_codes(code, 0, lists, lists[at + fb.A_CLASSES], lists[at + fb.A_CLASS_COUNT])
             newest = mem[paths[path, k.P_HEADS] + (key & paths[path, k.P_MASK]) * paths[path, k.P_SPAN]]
-        if newest >= mem[word + V_NEXT + i]:
-            verdict = OUTDATED
+        if newest >= mem[word + fb.V_NEXT + i]:
+            verdict = fb.OUTDATED
     return verdict
 
 
@@ -112,26 +83,26 @@ def remember(
     watermark: int,
 ) -> int:
     """Take down what a test has found: DEMANDED ``until`` a time, or nothing (a time that has come); the verdict."""
-    before = mem[word + V_VERDICT]
-    verdict = DEMANDED if until > watermark else WANTING
-    count, slots = demands[demand, D_COUNT], demands[demand, D_MASK]
-    is_new = before == UNKNOWN
+    before = mem[word + fb.V_VERDICT]
+    verdict = fb.DEMANDED if until > watermark else fb.WANTING
+    count, slots = demands[demand, fb.D_COUNT], demands[demand, fb.D_MASK]
+    is_new = before == fb.UNKNOWN
     if is_new and 4 * count > 3 * slots:
-        tally[T_IS_FULL] = 1
+        tally[fb.T_IS_FULL] = 1
     is_kept = not (is_new and 8 * count > 7 * slots)  # else it is forgotten at once
-    suspended = int(verdict == WANTING and before != WANTING)
-    resumed = int(verdict == DEMANDED and before == WANTING)
-    tally[T_SUSPENSIONS] += suspended
-    tally[T_RESUMPTIONS] += resumed
+    suspended = int(verdict == fb.WANTING and before != fb.WANTING)
+    resumed = int(verdict == fb.DEMANDED and before == fb.WANTING)
+    tally[fb.T_SUSPENSIONS] += suspended
+    tally[fb.T_RESUMPTIONS] += resumed
     partners = 0
     if is_kept:
-        demands[demand, D_COUNT] = count + is_new
-        demands[demand, D_WANTING] += suspended - resumed
-        mem[word + V_KEY], mem[word + V_VERDICT], mem[word + V_UNTIL] = key, verdict, until
-        partners = demands[demand, D_PARTNER_COUNT]
-    first = demands[demand, D_PARTNERS]
+        demands[demand, fb.D_COUNT] = count + is_new
+        demands[demand, fb.D_WANTING] += suspended - resumed
+        mem[word + fb.V_KEY], mem[word + fb.V_VERDICT], mem[word + fb.V_UNTIL] = key, verdict, until
+        partners = demands[demand, fb.D_PARTNER_COUNT]
+    first = demands[demand, fb.D_PARTNERS]
     for i in range(partners):
-        mem[word + V_NEXT + i] = streams[lists[first + i * PARTNER_FIELDS + A_STREAM], k.S_NEXT]
+        mem[word + fb.V_NEXT + i] = streams[lists[first + i * fb.PARTNER_FIELDS + fb.A_STREAM], k.S_NEXT]
     return verdict
 
 
@@ -181,7 +152,7 @@ def look_into(
     floats: Float64s,
     tables: k.Tables,
     frames: k.Frames,
-    feedback: Feedback,
+    feedback: fb.Feedback,
     demand: int,
     watermark: int,
     is_told: bool,
@@ -191,21 +162,21 @@ def look_into(
     Where nothing is known, it is found out if ``is_told`` to.
     """
     demands, lists, code = feedback.demands, tables.lists, frames.code
-    key = hash_codes(code, 0, lists, demands[demand, D_KEY], demands[demand, D_KEY_COUNT])
+    key = hash_codes(code, 0, lists, demands[demand, fb.D_KEY], demands[demand, fb.D_KEY_COUNT])
     word = slot_of(mem, demands, demand, key)
     verdict = recall(mem, tables.streams, tables.paths, lists, demands, demand, word, code, watermark)
-    if verdict == OUTDATED or (verdict == UNKNOWN and is_told):
+    if verdict == fb.OUTDATED or (verdict == fb.UNKNOWN and is_told):
         until = witness(
             mem,
             floats,
             tables,
             frames,
-            demands[demand, D_PROGRAM],
+            demands[demand, fb.D_PROGRAM],
             0,
-            demands[demand, D_KEY],
-            demands[demand, D_KEY_COUNT],
+            demands[demand, fb.D_KEY],
+            demands[demand, fb.D_KEY_COUNT],
             watermark,
         )
-        feedback.tally[T_TESTS] += 1
+        feedback.tally[fb.T_TESTS] += 1
         verdict = remember(mem, tables.streams, lists, demands, feedback.tally, demand, word, key, until, watermark)
     return verdict

@@ -15,53 +15,18 @@ Design
     Where a program stops, entries are missing in states. Each state has a table of *gaps*
     (:mod:`~thalweg.engine.kernels.gaps`): for what is known of the key of such an entry, the number of the tuple that
     left it out. A live key is to be trusted only if it was computed after the last gap that it may have.
-
-The machine and its probes take all of feedback from here.
 """
 
 from __future__ import annotations
 
+from thalweg.engine.kernels import feedback_tables as fb
 from thalweg.engine.kernels import tables as k
 from thalweg.engine.kernels.compiled import Float64s, Int64s, inlined
-from thalweg.engine.kernels.demands import look_into, witness
-from thalweg.engine.kernels.feedback_tables import (
-    ANYWHERE,
-    D_IS_FILTERED,
-    D_IS_FINAL,
-    D_STATE,
-    DEMANDED,
-    L_ASKED,
-    L_ASKED_COUNT,
-    O_SEARCH,
-    Q_DEMAND,
-    Q_DEPTH,
-    Q_GAP_COUNT,
-    Q_GAPS,
-    Q_SIZE,
-    Q_STEP,
-    T_IS_FULL,
-    T_UNPROBED,
-    T_WITHHELD,
-    WANTING,
-    Feedback,
-)
-from thalweg.engine.kernels.filters import add_to_filters, lacks
-from thalweg.engine.kernels.gaps import has_gap, leave_gaps
+from thalweg.engine.kernels.demands import look_into
+from thalweg.engine.kernels.filters import lacks
+from thalweg.engine.kernels.gaps import leave_gaps
 from thalweg.engine.kernels.states import seems_empty, sweep
 from thalweg.engine.kernels.windows import forget_newest
-
-__all__ = [
-    "O_SEARCH",
-    "T_IS_FULL",
-    "Feedback",
-    "add_to_filters",
-    "ask",
-    "has_gap",
-    "leave_gaps",
-    "may_ask",
-    "passes",
-    "witness",
-]
 
 
 @inlined
@@ -70,7 +35,7 @@ def passes(
     floats: Float64s,
     tables: k.Tables,
     frames: k.Frames,
-    feedback: Feedback,
+    feedback: fb.Feedback,
     step: int,
     depth: int,
     clock: int,
@@ -82,27 +47,27 @@ def passes(
     """
     demands, tally = feedback.demands, feedback.tally
     gate = tables.steps[step, k.X_TARGET]
-    demand = feedback.gates[gate, Q_DEMAND]
-    state = demands[demand, D_STATE]
-    verdict = DEMANDED
+    demand = feedback.gates[gate, fb.Q_DEMAND]
+    state = demands[demand, fb.D_STATE]
+    verdict = fb.DEMANDED
     if state >= 0:
         if seems_empty(mem, tables.streams, tables.states, tables.lists, state, watermark):
             if tables.states[state, k.N_COUNT] > 0:
                 sweep(mem, tables, state, watermark)
             if tables.states[state, k.N_COUNT] == 0:
-                verdict = WANTING
-    elif demands[demand, D_IS_FILTERED]:
+                verdict = fb.WANTING
+    elif demands[demand, fb.D_IS_FILTERED]:
         if lacks(mem, tables.lists, demands, feedback.filters, demand, frames.code):
-            verdict = WANTING
+            verdict = fb.WANTING
     else:
         verdict = look_into(mem, floats, tables, frames, feedback, demand, watermark, False)
-    if verdict != WANTING:
+    if verdict != fb.WANTING:
         return True
-    tally[T_UNPROBED] += 1
-    tally[T_WITHHELD] += depth >= 0
-    first, count = feedback.gates[gate, Q_GAPS], feedback.gates[gate, Q_GAP_COUNT]
+    tally[fb.T_UNPROBED] += 1
+    tally[fb.T_WITHHELD] += depth >= 0
+    first, count = feedback.gates[gate, fb.Q_GAPS], feedback.gates[gate, fb.Q_GAP_COUNT]
     leave_gaps(mem, tables.lists, feedback.gaps, tally, frames.code, first, count, clock)
-    if depth < 0 and demands[demand, D_IS_FINAL]:
+    if depth < 0 and demands[demand, fb.D_IS_FINAL]:
         head = frames.program[0]
         row = head + (frames.bound[0, head] >> k.SLICE_SHIFT)
         forget_newest(mem, tables.streams, tables.paths, tables.lists, row)
@@ -110,9 +75,9 @@ def passes(
 
 
 @inlined
-def may_ask(feedback: Feedback, step: int, depth: int) -> bool:
+def may_ask(feedback: fb.Feedback, step: int, depth: int) -> bool:
     """Whether a probe that has ended found nothing, and somebody is to be asked about that."""
-    return feedback.met[depth] == 0 and feedback.asked[step, L_ASKED_COUNT] > 0
+    return feedback.met[depth] == 0 and feedback.asked[step, fb.L_ASKED_COUNT] > 0
 
 
 @inlined
@@ -121,7 +86,7 @@ def ask(
     floats: Float64s,
     tables: k.Tables,
     frames: k.Frames,
-    feedback: Feedback,
+    feedback: fb.Feedback,
     depth: int,
     clock: int,
     watermark: int,
@@ -133,23 +98,23 @@ def ask(
     gates, step = feedback.gates, frames.step[0, depth]
     feedback.met[depth] = 1
     frames.cursor[0, depth] = -1
-    first = feedback.asked[step, L_ASKED]
+    first = feedback.asked[step, fb.L_ASKED]
     stopping, size, back = -1, 0, depth
-    for i in range(first, first + feedback.asked[step, L_ASKED_COUNT]):
+    for i in range(first, first + feedback.asked[step, fb.L_ASKED_COUNT]):
         gate = tables.lists[i]
-        if stopping >= 0 and gates[gate, Q_SIZE] > size:
+        if stopping >= 0 and gates[gate, fb.Q_SIZE] > size:
             break  # not minimal
-        at = gates[gate, Q_DEPTH]
-        if at == ANYWHERE:
+        at = gates[gate, fb.Q_DEPTH]
+        if at == fb.ANYWHERE:
             at = depth
             for d in range(depth):
-                if frames.step[0, d] == gates[gate, Q_STEP]:
+                if frames.step[0, d] == gates[gate, fb.Q_STEP]:
                     at = d
         if at >= back:
             continue
-        if look_into(mem, floats, tables, frames, feedback, gates[gate, Q_DEMAND], watermark, True) == WANTING:
-            stopping, back, size = gate, at, gates[gate, Q_SIZE]
+        if look_into(mem, floats, tables, frames, feedback, gates[gate, fb.Q_DEMAND], watermark, True) == fb.WANTING:
+            stopping, back, size = gate, at, gates[gate, fb.Q_SIZE]
     if stopping >= 0:
-        first, count = gates[stopping, Q_GAPS], gates[stopping, Q_GAP_COUNT]
+        first, count = gates[stopping, fb.Q_GAPS], gates[stopping, fb.Q_GAP_COUNT]
         leave_gaps(mem, tables.lists, feedback.gaps, feedback.tally, frames.code, first, count, clock)
     return back

@@ -6,24 +6,9 @@ nothing can be taken out of it.
 
 from __future__ import annotations
 
+from thalweg.engine.kernels import feedback_tables as fb
 from thalweg.engine.kernels import tables as k
 from thalweg.engine.kernels.compiled import Int64s, inlined, jit
-from thalweg.engine.kernels.feedback_tables import (
-    A_CLASS_COUNT,
-    A_CLASSES,
-    A_PLACE,
-    D_PARTNER_COUNT,
-    D_PARTNERS,
-    F_ADDED,
-    F_FIELD_COUNT,
-    F_FIELDS,
-    F_MASK,
-    F_MOST,
-    F_REGION,
-    F_STREAM,
-    PARTNER_FIELDS,
-    Feedback,
-)
 from thalweg.engine.kernels.hashing import hash_codes, hash_fields
 from thalweg.engine.kernels.predicates import component
 from thalweg.engine.kernels.windows import is_over
@@ -37,26 +22,26 @@ def _bits(key: int, mask: int) -> tuple[int, int]:
 @inlined
 def add_to_filter(mem: Int64s, lists: Int64s, filters: Int64s, row: int, word: int) -> None:
     """Take a tuple of the window into a filter."""
-    key = hash_fields(mem, word, lists, filters[row, F_FIELDS], filters[row, F_FIELD_COUNT])
-    one, two = _bits(key, filters[row, F_MASK])
-    region = filters[row, F_REGION]
+    key = hash_fields(mem, word, lists, filters[row, fb.F_FIELDS], filters[row, fb.F_FIELD_COUNT])
+    one, two = _bits(key, filters[row, fb.F_MASK])
+    region = filters[row, fb.F_REGION]
     mem[region + (one >> 6)] |= 1 << (one & 63)
     mem[region + (two >> 6)] |= 1 << (two & 63)
-    filters[row, F_ADDED] += 1
+    filters[row, fb.F_ADDED] += 1
 
 
 @inlined
 def lacks(mem: Int64s, lists: Int64s, demands: Int64s, filters: Int64s, demand: int, code: Int64s) -> bool:
     """Whether a filter says that some window has no tuple with the values of a demand."""
-    first = demands[demand, D_PARTNERS]
+    first = demands[demand, fb.D_PARTNERS]
     is_lacking = False
-    for i in range(demands[demand, D_PARTNER_COUNT]):
-        at = first + i * PARTNER_FIELDS
-        row = lists[at + A_PLACE]
+    for i in range(demands[demand, fb.D_PARTNER_COUNT]):
+        at = first + i * fb.PARTNER_FIELDS
+        row = lists[at + fb.A_PLACE]
         if row >= 0:
-            key = hash_codes(code, 0, lists, lists[at + A_CLASSES], lists[at + A_CLASS_COUNT])
-            one, two = _bits(key, filters[row, F_MASK])
-            region = filters[row, F_REGION]
+            key = hash_codes(code, 0, lists, lists[at + fb.A_CLASSES], lists[at + fb.A_CLASS_COUNT])
+            one, two = _bits(key, filters[row, fb.F_MASK])
+            region = filters[row, fb.F_REGION]
             has_both = (mem[region + (one >> 6)] >> (one & 63)) & (mem[region + (two >> 6)] >> (two & 63)) & 1
             is_lacking |= has_both == 0
     return is_lacking
@@ -64,14 +49,14 @@ def lacks(mem: Int64s, lists: Int64s, demands: Int64s, filters: Int64s, demand: 
 
 @inlined
 def add_to_filters(
-    mem: Int64s, tables: k.Tables, frames: k.Frames, feedback: Feedback, stream: int, watermark: int
+    mem: Int64s, tables: k.Tables, frames: k.Frames, feedback: fb.Feedback, stream: int, watermark: int
 ) -> None:
     """Take the newest tuple of a stream into the filters over its window."""
     filters, first = feedback.filters, feedback.stream_filters[stream, 0]
     streams = tables.streams
     word = component(streams, frames.bound, 0, stream)
     for row in range(first, first + feedback.stream_filters[stream, 1]):
-        if filters[row, F_ADDED] >= filters[row, F_MOST]:
+        if filters[row, fb.F_ADDED] >= filters[row, fb.F_MOST]:
             renew_filter(mem, streams, tables.lists, filters, row, watermark)
         else:
             add_to_filter(mem, tables.lists, filters, row, word)
@@ -83,18 +68,18 @@ def renew_filter(mem: Int64s, streams: Int64s, lists: Int64s, filters: Int64s, r
 
     That is done whenever as many were added since: at most half of its values are gone.
     """
-    stream = filters[row, F_STREAM]
-    region = filters[row, F_REGION]
-    for word in range(region, region + ((filters[row, F_MASK] + 64) >> 6)):
+    stream = filters[row, fb.F_STREAM]
+    region = filters[row, fb.F_REGION]
+    for word in range(region, region + ((filters[row, fb.F_MASK] + 64) >> 6)):
         mem[word] = 0
-    filters[row, F_ADDED] = 0
+    filters[row, fb.F_ADDED] = 0
     while stream >= 0:  # slice by slice
         for sequence in range(streams[stream, k.S_OLDEST], streams[stream, k.S_NEXT]):
             word = streams[stream, k.S_REGION] + (sequence & streams[stream, k.S_MASK]) * streams[stream, k.S_STRIDE]
             if not is_over(mem, streams, stream, word, watermark):
                 add_to_filter(mem, lists, filters, row, word)
         stream = streams[stream, k.S_MORE]
-    filters[row, F_MOST] = 2 * filters[row, F_ADDED] + 64
+    filters[row, fb.F_MOST] = 2 * filters[row, fb.F_ADDED] + 64
 
 
 @jit

@@ -10,23 +10,9 @@ Cost
 
 from __future__ import annotations
 
+from thalweg.engine.kernels import feedback_tables as fb
 from thalweg.engine.kernels import tables as k
 from thalweg.engine.kernels.compiled import Int64s, inlined, jit
-from thalweg.engine.kernels.feedback_tables import (
-    G_CLASS_COUNT,
-    G_CLASSES,
-    G_KIND,
-    G_STATE,
-    GAP_FIELDS,
-    O_ALL,
-    O_CARRIERS,
-    O_COUNT,
-    O_KIND_COUNT,
-    O_KINDS,
-    O_MASK,
-    O_TABLE,
-    T_IS_FULL,
-)
 from thalweg.engine.kernels.hashing import find, hash_codes
 from thalweg.engine.kernels.predicates import code_of
 from thalweg.engine.kernels.states import sweep
@@ -46,20 +32,20 @@ def leave_gaps(
 ) -> None:
     """A program stops at an instruction with these gaps, which are in ``lists``: say what is missing now."""
     for i in range(count_of_gaps):
-        at = first + i * GAP_FIELDS
-        state, count = lists[at + G_STATE], lists[at + G_CLASS_COUNT]
+        at = first + i * fb.GAP_FIELDS
+        state, count = lists[at + fb.G_STATE], lists[at + fb.G_CLASS_COUNT]
         if count == 0:
-            gaps[state, O_ALL] = clock
+            gaps[state, fb.O_ALL] = clock
             continue
-        key = _gap_key(code, 0, lists, lists[at + G_CLASSES], count, lists[at + G_KIND])
-        word = find(mem, gaps[state, O_TABLE], gaps[state, O_MASK], key)
+        key = _gap_key(code, 0, lists, lists[at + fb.G_CLASSES], count, lists[at + fb.G_KIND])
+        word = find(mem, gaps[state, fb.O_TABLE], gaps[state, fb.O_MASK], key)
         if mem[word + 1] == 0:
-            if 4 * gaps[state, O_COUNT] > 3 * gaps[state, O_MASK]:
-                tally[T_IS_FULL] = 1
-                if 8 * gaps[state, O_COUNT] > 7 * gaps[state, O_MASK]:
-                    gaps[state, O_ALL] = clock
+            if 4 * gaps[state, fb.O_COUNT] > 3 * gaps[state, fb.O_MASK]:
+                tally[fb.T_IS_FULL] = 1
+                if 8 * gaps[state, fb.O_COUNT] > 7 * gaps[state, fb.O_MASK]:
+                    gaps[state, fb.O_ALL] = clock
                     continue
-            gaps[state, O_COUNT] += 1
+            gaps[state, fb.O_COUNT] += 1
         mem[word], mem[word + 1] = key, clock
 
 
@@ -71,13 +57,13 @@ def _gap_key(code: Int64s, frame: int, lists: Int64s, start: int, count: int, ki
 @inlined
 def has_gap(mem: Int64s, lists: Int64s, gaps: Int64s, state: int, code: Int64s, frame: int, since: int) -> bool:
     """Whether entries of a state's key may have been left out after the tuple ``since``."""
-    found = gaps[state, O_ALL] > since
-    kinds = gaps[state, O_KINDS]
-    for kind in range(gaps[state, O_KIND_COUNT]):
+    found = gaps[state, fb.O_ALL] > since
+    kinds = gaps[state, fb.O_KINDS]
+    for kind in range(gaps[state, fb.O_KIND_COUNT]):
         at = kinds + 2 * kind
         if lists[at + 1] > 0 and not found:
             key = _gap_key(code, frame, lists, lists[at], lists[at + 1], kind)
-            found = mem[find(mem, gaps[state, O_TABLE], gaps[state, O_MASK], key) + 1] > since
+            found = mem[find(mem, gaps[state, fb.O_TABLE], gaps[state, fb.O_MASK], key) + 1] > since
     return bool(found)
 
 
@@ -97,7 +83,7 @@ def settle(
         key = mem[word + k.ENTRY_KEY]
         status = mem[find(mem, state[k.N_DIRECTORY], state[k.N_DIRECTORY_MASK], key) + 1]
         for i in range(state[k.N_KEY_COUNT]):
-            at = gaps[index, O_CARRIERS] + 4 * i
+            at = gaps[index, fb.O_CARRIERS] + 4 * i
             stream = lists[at + 1]
             frames.bound[frame, stream] = mem[word + lists[at + 2]]
             frames.code[frame, lists[at]] = code_of(mem, tables.streams, frames.bound, frame, stream, lists[at + 3])

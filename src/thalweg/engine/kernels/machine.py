@@ -56,9 +56,12 @@ from __future__ import annotations
 from thalweg.engine.kernels import accounts as budget
 from thalweg.engine.kernels import arrival, probing
 from thalweg.engine.kernels import eddy as eddies
-from thalweg.engine.kernels import feedback as fb
+from thalweg.engine.kernels import feedback_tables as fb
 from thalweg.engine.kernels import tables as k
 from thalweg.engine.kernels.compiled import Float64s, Int64s, jit
+from thalweg.engine.kernels.feedback import ask, may_ask, passes
+from thalweg.engine.kernels.filters import add_to_filters
+from thalweg.engine.kernels.gaps import leave_gaps
 from thalweg.engine.kernels.scanning import scan
 from thalweg.engine.kernels.storing import emit, store
 
@@ -135,7 +138,7 @@ def run(
             phase = steps[step, k.X_OP]
             if feedback is not None:
                 clock += 1
-                fb.add_to_filters(mem, tables, frames, feedback, stream, watermark)
+                add_to_filters(mem, tables, frames, feedback, stream, watermark)
             if eddy is not None:
                 eddies.embark(eddy, work, stream)
             if accounts is not None:
@@ -179,7 +182,7 @@ def run(
                     budget.count_match(accounts, frames.program[0], depth)
                 step = frames.step[frame, depth] + 1
                 phase = steps[step, k.X_OP]
-            elif feedback is not None and frame == 0 and fb.may_ask(feedback, frames.step[0, depth], depth):
+            elif feedback is not None and frame == 0 and may_ask(feedback, frames.step[0, depth], depth):
                 phase = k.ASK
             elif depth > 0:
                 depth -= 1
@@ -210,7 +213,7 @@ def run(
             phase = k.SCAN if depth >= 0 else k.FETCH
 
         elif feedback is not None and phase == k.GATE:
-            if fb.passes(mem, floats, tables, frames, feedback, step, depth, clock, watermark):
+            if passes(mem, floats, tables, frames, feedback, step, depth, clock, watermark):
                 step += 1
                 phase = steps[step, k.X_OP]
             else:
@@ -226,11 +229,11 @@ def run(
                 work[step, k.W_LEFT_OUT] += 1
                 if feedback is not None:
                     first, count = steps[step, k.X_GAPS], steps[step, k.X_GAP_COUNT]
-                    fb.leave_gaps(mem, tables.lists, feedback.gaps, feedback.tally, frames.code, first, count, clock)
+                    leave_gaps(mem, tables.lists, feedback.gaps, feedback.tally, frames.code, first, count, clock)
                 phase = k.SCAN if depth >= 0 else k.FETCH
 
         elif feedback is not None and phase == k.ASK:
-            back = fb.ask(mem, floats, tables, frames, feedback, depth, clock, watermark)
+            back = ask(mem, floats, tables, frames, feedback, depth, clock, watermark)
             phase = k.SCAN if back >= 0 else k.FETCH
             depth = max(0, back)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from thalweg.engine.kernels import feedback as fb
+from thalweg.engine.kernels import feedback_tables as fb
 from thalweg.engine.kernels import tables as k
 from thalweg.engine.kernels.compiled import Float64s, Int64s, inlined
+from thalweg.engine.kernels.demands import witness
+from thalweg.engine.kernels.gaps import has_gap
 from thalweg.engine.kernels.hashing import find, hash_codes
 from thalweg.engine.kernels.scanning import open_scan
 from thalweg.engine.kernels.states import drop_entries, has_entry
@@ -59,7 +61,7 @@ def open_probe(
             status = mem[slot + 1] & k.STATUS
             if feedback is not None and status in (k.LIVE, k.TOUCHED):
                 since = mem[slot + 1] >> k.STATUS_BITS
-                if fb.has_gap(mem, lists, feedback.gaps, target, frames.code, frame, since):
+                if has_gap(mem, lists, feedback.gaps, target, frames.code, frame, since):
                     drop_entries(mem, states, target, key)
                     mem[slot + 1] = status = k.SUSPENDED
         if status == k.LIVE:
@@ -72,7 +74,7 @@ def open_probe(
             )
         ):
             if feedback is not None and feedback.gaps[target, fb.O_SEARCH] >= 0:
-                until = fb.witness(
+                until = witness(
                     mem,
                     floats,
                     tables,

@@ -23,7 +23,6 @@ An eddy follows the plan until it has seen what its modules cost; a change of pl
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
 
 import numpy as np
 
@@ -34,8 +33,8 @@ from thalweg.engine.programs.assembly import Assembly
 from thalweg.errors import PlanError
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.program import Emit, Instruction, Probe, Program, Send, Store
+from thalweg.settings import Migration
 
-Policy = Literal["cacq", "stairs", "stairs_jisc"]
 _SEED = 1
 """Where the random numbers of every eddy begin, so that runs repeat."""
 _PATIENCE = 1024
@@ -47,21 +46,15 @@ _ADVENTURE = 64
 
 
 class EddyRouting:
-    """Picks the next probe of every tuple by one of the policies above."""
+    """Picks the next probe of every tuple. The policies above have the same routing, over other programs."""
 
-    def __init__(self, query: Query, policy: Policy) -> None:
+    def __init__(self, query: Query, policy: Migration) -> None:
         for what, count in (("streams", len(query.streams)), ("different join keys", len(query.classes))):
             if count > k.BITS:
                 raise PlanError(
                     f"query '{query.name}' has {count} {what}; an eddy routes at most {k.BITS}. "
                     f"Use another migration policy than '{policy}'."
                 )
-        self.policy = policy
-
-    @property
-    def is_stateless(self) -> bool:
-        """Whether plans keep no states."""
-        return self.policy == "cacq"
 
     def tables(self, programs: Sequence[Program], assembly: Assembly, graph: JoinGraph) -> k.Eddy:
         """What an eddy goes by that has seen nothing yet, and begins with the order and the states of a plan."""

@@ -19,7 +19,7 @@ The answer is the same under every policy; they differ in when the work of a cha
 
 JISC's procedure 1 to the letter is none of them: it takes a key for completed when it finds some entry of it, and loses
 results, for an entry that was stored after the change hides that older ones are missing. For study,
-``JoinEngine(..., completion="jisc_printed")`` follows it.
+``JoinEngine(..., as_printed=True)`` follows it.
 """
 
 from __future__ import annotations
@@ -31,10 +31,8 @@ from thalweg.cql.query import Query
 from thalweg.engine.feedback.gates import Gated
 from thalweg.engine.feedback.savings import Savings
 from thalweg.engine.join.engine import JoinEngine
-from thalweg.engine.join.programming import Filling
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.machine.accounts import Accounts
-from thalweg.engine.machine.eddy import EddyRouting, Policy
 from thalweg.engine.migration.parallel_track import ParallelTrack
 from thalweg.engine.migration.printed_parallel_track import PrintedParallelTrack
 from thalweg.engine.migration.stream_partition import StreamPartition
@@ -44,7 +42,6 @@ from thalweg.plan.program import Rank
 from thalweg.plan.slices import Slicing
 from thalweg.plan.tree import Plan
 from thalweg.policies import DEFAULT_POLICIES, Policies
-from thalweg.settings import Feedback, Production
 
 
 class Joiner(Protocol):
@@ -128,71 +125,18 @@ def open_joiner(
 ) -> Joiner:
     """A joiner for a query that changes its plan by its policies; ``slicing``: if the query stands for several readers.
 
-    The memory limit is for ``jisc``; production is for all that keep to the programs of a plan, and for ``cacq``;
-    nested loops are for ``jisc`` and ``moving_state``. So is ``push_down``, where readers select differently.
+    ``push_down`` divides the windows of readers that select differently, under ``jisc`` and ``moving_state``.
     """
-    migration, production = policies.migration, policies.production
+    migration = policies.migration
     if policies.budget is not None and not policies.can_rank_anew:
         raise PlanError(f"query '{query.name}': a budget does not go with migration {migration}")
     if policies.budget is not None and policies.sharing == "push_down":
         raise PlanError(f"query '{query.name}': a budget does not go with sharing push_down, which has many joins")
-    if (
-        policies.sharing == "push_down"
-        and slicing is not None
-        and slicing.selections > 1
-        and (migration == "jisc" or migration == "moving_state")
-    ):
-        return StreamPartition(
-            query,
-            plan,
-            rank,
-            slicing,
-            completion=migration,
-            production=production,
-            nested_loops=policies.nested_loops,
-        )
+    is_divided = policies.sharing == "push_down" and policies.can_rank_anew
+    if is_divided and slicing is not None and slicing.selections > 1:
+        return StreamPartition(query, plan, rank, policies, slicing)
     if migration == "parallel_track":
-        return ParallelTrack(query, plan, rank, production, slicing)
+        return ParallelTrack(query, plan, rank, policies, slicing)
     if migration == "parallel_track_printed":
-        return PrintedParallelTrack(query, plan, rank, production, slicing)
-    if migration == "cacq" or migration == "stairs" or migration == "stairs_jisc":
-        return open_eddy(query, plan, rank, policy=migration, timed=timed, production=production, slicing=slicing)
-    return JoinEngine(
-        query,
-        plan,
-        rank,
-        timed=timed,
-        completion=migration,
-        memory_limit=policies.memory_limit,
-        production=production,
-        nested_loops=policies.nested_loops,
-        slicing=slicing,
-        budgeted=policies.budget is not None,
-        keeps_order=policies.by_batch,
-    )
-
-
-def open_eddy(
-    query: Query,
-    plan: Plan,
-    rank: Rank | None = None,
-    *,
-    policy: Policy,
-    timed: bool = True,
-    production: Production | Feedback = "push",
-    slicing: Slicing | None = None,
-) -> JoinEngine:
-    """An engine whose tuples are routed by an eddy, beginning with the order of its plan."""
-    feedback = Feedback.of(production)
-    gives_feedback = policy == "cacq" and feedback is not None and feedback.when != "auto"
-    completion: Filling = "moving_state" if policy == "stairs" else "jisc"
-    return JoinEngine(
-        query,
-        plan,
-        rank,
-        timed=timed,
-        completion=completion,
-        production=production if gives_feedback else "push",
-        slicing=slicing,
-        routing=EddyRouting(query, policy),
-    )
+        return PrintedParallelTrack(query, plan, rank, policies, slicing)
+    return JoinEngine(query, plan, rank, policies, timed=timed, slicing=slicing)

@@ -41,7 +41,7 @@ from thalweg.engine.rows.batch import in_time_order
 from thalweg.plan.program import Rank
 from thalweg.plan.slices import Slicing
 from thalweg.plan.tree import Plan
-from thalweg.settings import Feedback, Production
+from thalweg.policies import DEFAULT_POLICIES, Policies
 
 _STRETCH = 1 << 12
 """Tuples that a track runs ahead of the others: their results wait to be merged, and then tracks may end."""
@@ -67,11 +67,11 @@ class ParallelTrack:
         query: Query,
         plan: Plan,
         rank: Rank | None = None,
-        production: Production | Feedback = "push",
+        policies: Policies = DEFAULT_POLICIES,
         slicing: Slicing | None = None,
     ) -> None:
         self._query = query
-        self._production = production
+        self._policies = policies
         self._slicing = slicing
         self._width = 2 + len(query.streams)
         """Columns of a result up to its row numbers. What follows belongs to readers."""
@@ -84,7 +84,7 @@ class ParallelTrack:
         self._ended_seconds = 0.0
 
     def _begin(self, plan: Plan, rank: Rank | None, starts: Int64s) -> Track:
-        return Track(JoinEngine(self._query, plan, rank, production=self._production, slicing=self._slicing), starts)
+        return Track(JoinEngine(self._query, plan, rank, self._policies, slicing=self._slicing), starts)
 
     @property
     def plan(self) -> Plan:

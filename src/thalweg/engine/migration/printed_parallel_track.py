@@ -15,7 +15,7 @@ from thalweg.engine.time_bounds import NEVER
 from thalweg.plan.program import Rank
 from thalweg.plan.slices import Slicing
 from thalweg.plan.tree import Plan
-from thalweg.settings import Feedback, Production
+from thalweg.policies import DEFAULT_POLICIES, Policies
 
 _PERIOD = 1 << 10
 """Tuples between two walks through an old plan's states."""
@@ -37,10 +37,10 @@ class PrintedParallelTrack(ParallelTrack):
         query: Query,
         plan: Plan,
         rank: Rank | None = None,
-        production: Production | Feedback = "push",
+        policies: Policies = DEFAULT_POLICIES,
         slicing: Slicing | None = None,
     ) -> None:
-        super().__init__(query, plan, rank, production, slicing)
+        super().__init__(query, plan, rank, policies, slicing)
         self._seen, self._seen_count = self._new_table(_FIRST_SLOTS), 0
         self._settled = NEVER
 

@@ -34,7 +34,6 @@ from thalweg.cql.query import Query, RowsWindow
 from thalweg.engine.feedback.gates import Gated
 from thalweg.engine.feedback.savings import Savings
 from thalweg.engine.join.engine import JoinEngine
-from thalweg.engine.join.programming import Filling
 from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.kernels.tables import ROW, T
 from thalweg.engine.machine.accounts import Accounts
@@ -47,7 +46,7 @@ from thalweg.plan.program import Rank
 from thalweg.plan.sampling import spread
 from thalweg.plan.slices import Slicing, longest
 from thalweg.plan.tree import Plan
-from thalweg.settings import Feedback, Production
+from thalweg.policies import Policies
 
 _STRETCH = 1 << 12
 """Tuples that engines go through one after the other: their results wait to be united."""
@@ -72,11 +71,8 @@ class StreamPartition:
         query: Query,
         plan: Plan,
         rank: Rank | None,
+        policies: Policies,
         slicing: Slicing,
-        *,
-        completion: Filling = "jisc",
-        production: Production | Feedback = "push",
-        nested_loops: bool = False,
     ) -> None:
         counting = [ref.alias for ref in query.streams if isinstance(ref.window, RowsWindow)]
         if counting:
@@ -85,7 +81,7 @@ class StreamPartition:
                 f"'{counting[0]}' counts the rows of all of it. Use sharing='auto'."
             )
         self._query, self._plan, self._rank, self._slicing = query, plan, rank, slicing
-        self._completion, self._production, self._nested_loops = completion, production, nested_loops
+        self._policies = policies
         self._layouts = layouts(query, slicing)
         self._reach = np.array([list(map(until, each)) for each in slicing.reach], np.int64)
         self._engines: dict[Masks, JoinEngine] = {}
@@ -201,9 +197,7 @@ class StreamPartition:
             self._query,
             self._plan,
             self._rank,
-            completion=self._completion,
-            production=self._production,
-            nested_loops=self._nested_loops,
+            self._policies,
             slicing=Slicing(1, windows, windows, is_aged=True),
         )
         if self._time != NEVER:

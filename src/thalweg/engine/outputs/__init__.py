@@ -1,5 +1,6 @@
 """A result goes out: from row numbers to what each reader gets.
 
+- :mod:`~thalweg.engine.outputs.distribution`: gives readers their results, put together from what follows.
 - :mod:`~thalweg.engine.outputs.results`: from row numbers to result rows.
 - :mod:`~thalweg.engine.outputs.readers`: which readers of the join a result belongs to.
 - :mod:`~thalweg.engine.outputs.ages`: the times of the tuples in results, where somebody asks how fresh they are.

@@ -23,10 +23,9 @@ from thalweg.engine.kernels.compiled import Int64s
 from thalweg.engine.outputs.estimates import AnswerEstimate
 from thalweg.engine.outputs.outputs import Emitter, emitter
 from thalweg.engine.outputs.results import Verdict
-from thalweg.engine.rows.expressions import Expressions
+from thalweg.engine.rows.expressions import UNCOMPUTABLE, Expressions
 from thalweg.engine.rows.payload import Rows
 from thalweg.engine.time_bounds import FOREVER
-from thalweg.errors import InputError, UnsupportedError
 from thalweg.plan.slices import Shared, limits
 
 _UNBOUNDED = 2**63 - 1
@@ -34,9 +33,6 @@ _UNBOUNDED = 2**63 - 1
 _FEW = 24
 """Ends of windows that ages are compared with one after the other: whole blocks at once, which is faster than to search
 among so few."""
-
-UNCOMPUTABLE = (InputError, UnsupportedError, pa.ArrowInvalid)
-"""What is raised by an expression that has no value for some row, or a value that does not fit."""
 
 Ranks = np.ndarray[tuple[int], np.dtype[Any]]
 Booleans = np.ndarray[tuple[int], np.dtype[np.bool_]]

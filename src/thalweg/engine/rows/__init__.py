@@ -6,4 +6,5 @@
 - :mod:`~thalweg.engine.rows.interner`: exact codes for keys that do not fit into a word.
 - :mod:`~thalweg.engine.rows.layout`: which word of a tuple holds what.
 - :mod:`~thalweg.engine.rows.payload`: the columns that nothing compares, found by row number.
+- :mod:`~thalweg.engine.rows.row_store`: the rows of a bucket, put together from what precedes.
 """

@@ -25,6 +25,9 @@ ColumnKey = tuple[str, str]
 HASH = "__hash"
 """The function that finds candidates for keys wider than 64 bits; how well it spreads matters to speed alone."""
 
+UNCOMPUTABLE = (InputError, UnsupportedError, pa.ArrowInvalid)
+"""What is raised by an expression that has no value for some row, or a value that does not fit."""
+
 _FUNCTIONS = {**FUNCTIONS, HASH: lambda items: Typed(f"hash({items[0].sql})", pa.uint64())}
 
 

@@ -11,6 +11,7 @@ from enum import IntEnum
 
 from thalweg.engine.kernels import tables as k
 from thalweg.engine.kernels.compiled import Int64s
+from thalweg.errors import ThalwegError
 
 
 class Status(IntEnum):
@@ -55,7 +56,7 @@ def change(row: Int64s, status: Status) -> None:
     """Give a state another status; only as the table allows."""
     before = Status(int(row[k.N_COMPLETE]))
     if before != status and (before, status) not in CHANGES:
-        raise ValueError(f"a state that is {before.name} does not become {status.name}")
+        raise ThalwegError(f"a state that is {before.name} does not become {status.name}")
     row[k.N_COMPLETE] = status
 
 

@@ -13,14 +13,12 @@ budget, and how its results are checked), then the parts: :mod:`~thalweg.experim
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 from thalweg.engine.compilation import ready_kernels
 from thalweg.experiments import machine
-from thalweg.experiments.experiment import Claim, Document, Keep, Report, Row, Scale
+from thalweg.experiments.experiment import Claim, Document, Keep, Part, Report, Row, Scale, go_through
 from thalweg.experiments.jaqpot import analysis, sensors, staleness, throughput
 from thalweg.experiments.jaqpot.correlated import harvest_and_others
 from thalweg.experiments.jaqpot.sizes import SIZES, Sizes
@@ -61,7 +59,7 @@ def measure(
     report("loading the kernels")
     ready_kernels(budget=True)
     document = Document(bench="jaqpot", scale=scale, machine=machine.describe(), rows=[], claims=[])
-    parts: list[tuple[str, Callable[[], tuple[list[Row], list[Claim]]]]] = [
+    parts: list[Part] = [
         ("figure 6", partial(throughput.while_streams_change, sizes.fluctuating, report)),
         ("figure 7", partial(throughput.by_budget, sizes.budgets, report)),
         ("figure 7, states kept", partial(throughput.by_budget, sizes.budgets, report, kept=True)),
@@ -75,16 +73,7 @@ def measure(
     ]
     if on_spark:
         parts.append(("overload on Spark", partial(_overload, scale, report)))
-    for name, part in parts:
-        started = time.perf_counter()
-        found, wanted = part()
-        report(f"{name}: done in {time.perf_counter() - started:.0f} seconds")
-        for each in wanted:
-            report(f"{each['claim']}: {each['measured']:g} ({each['bar']}{'' if each['holds'] else ', does not hold'})")
-        document["rows"] += found
-        document["claims"] += wanted
-        keep(document)
-    return document
+    return go_through(parts, document, report, keep)
 
 
 def _stale_results(weatherboards: Workload, sizes: Sizes, report: Report) -> tuple[list[Row], list[Claim]]:

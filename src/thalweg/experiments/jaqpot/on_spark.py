@@ -27,12 +27,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 from thalweg.engine.compilation import ready_kernels
 from thalweg.experiments import machine
 from thalweg.experiments.experiment import Claim, Report, Row, Scale, at_least, at_most, rounded
+from thalweg.experiments.jaqpot.sizes import OVERLOAD, TRIGGERS
 from thalweg.options import Options
 from thalweg.spark.app import App
 from thalweg.spark.prices import HEADROOM, Prices
 from thalweg.spark.session import local_session
 
-PART = "overload on Spark"
 _STREAMS = ("a", "b", "c")
 _SEED = 20_130_422
 _PRICED = ("fixed", "row", "tuple", "probe", "result", "partitions")
@@ -140,7 +140,7 @@ class Phase:
 
 def overload_on_spark(sizes: Overload, report: Report) -> tuple[list[Row], list[Claim]]:
     """Triggers of a job whose input rises and falls."""
-    report(f"{PART}: Spark starts")
+    report(f"{OVERLOAD}: Spark starts")
     ready_kernels(budget=True)
     spark = local_session(machine.cores())
     with tempfile.TemporaryDirectory(prefix="thalweg-bench-", ignore_cleanup_errors=True) as scratch:
@@ -174,7 +174,7 @@ def _play(
     triggers: dict[int, Row] = {}
 
     def during(name: str, rate: float, seconds: float, least: int = 1) -> None:
-        report(f"{PART}: {name}, {rate:,.0f} rows/s of each stream")
+        report(f"{OVERLOAD}: {name}, {rate:,.0f} rows/s of each stream")
         producer.rate = rate
         phases.append(Phase(name, rate, time.time()))
         before = len(triggers)
@@ -202,9 +202,10 @@ def _trigger(app: App, progress: Any) -> Row:
     spending = metrics["spending"]
     begun = dt.datetime.fromisoformat(progress.timestamp).timestamp()
     row: Row = {
-        "part": "triggers",
+        "part": TRIGGERS,
         "batch": progress.batchId,
         "begun": begun,
+        "target": spending["target"],
         "seconds": progress.durationMs["triggerExecution"] / 1000,
         "rows": sum(metrics["tuples"].values()),
         "results": metrics["results"],
@@ -257,7 +258,7 @@ def _told(sizes: Overload, phases: Sequence[Phase], triggers: Sequence[Row]) -> 
         stale += sum(int(_number(each["stale"])) for each in mine)
         rows.append(
             {
-                "part": PART,
+                "part": OVERLOAD,
                 "phase": phase.name,
                 "rows_per_second": rounded(phase.rate * len(_STREAMS)),
                 "of_capacity": rounded(phase.rate / able),

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from thalweg.experiments.experiment import Document, Row
 from thalweg.experiments.jaqpot import analysis, correlated, sensors, staleness, throughput
 from thalweg.experiments.jaqpot.driving import ALL
+from thalweg.experiments.jaqpot.sizes import TRIGGERS
 
 _COLOURS = dict(
     zip(
@@ -45,6 +46,7 @@ def _figures() -> Iterator[tuple[str, str, Callable[[str, Sequence[Row]], Figure
     yield "figure_9d", staleness.FIGURE_9D, _spent
     yield "analysis", analysis.OVERHEAD, _analysis
     yield "correlated", correlated.CORRELATED, _correlated
+    yield "overload", TRIGGERS, _overload
 
 
 def _by_minute(panel: str, across: str) -> Callable[[str, Sequence[Row]], Figure]:
@@ -137,6 +139,30 @@ def _correlated(part: str, rows: Sequence[Row]) -> Figure:
     axes.set_xlabel("probes, % of saturation")
     axes.set_ylabel("results, % of all")
     return _finished(figure)
+
+
+def _overload(part: str, rows: Sequence[Row]) -> Figure:
+    """What came in, how long triggers took, and how much of the answer they found, over time."""
+    figure = Figure(figsize=(8.0, 6.4), layout="constrained")
+    figure.suptitle(part, fontsize=10)
+    busy = [row for row in rows if row["rows"]]
+    begun = [_number(row, "begun") - _number(busy[0], "begun") for row in busy]
+    came, took, found = figure.subplots(3, 1, sharex=True)
+    rates = [_number(row, "rows") / _number(row, "seconds") for row in busy]
+    came.step(begun, rates, where="post", color=_COLOURS["jaqpot"])
+    came.set_ylabel("rows joined per second")
+    took.plot(begun, [_number(row, "seconds") for row in busy], ".", color=_COLOURS["jaqpot"], label="a trigger")
+    took.plot(begun, [_number(row, "target") for row in busy], color="#c0392b", label="its target")
+    took.set_ylabel("seconds")
+    took.legend(fontsize=8)
+    known = [(when, 100 * _number(row, "share")) for when, row in zip(begun, busy, strict=True) if row["share"]]
+    found.plot(*zip(*known, strict=True), ".", color=_COLOURS["jaqpot"])
+    found.set_ylabel("of the full answer, %")
+    found.set_xlabel("seconds")
+    for axes in (came, took, found):
+        axes.set_ylim(bottom=0)
+        axes.grid(visible=True, alpha=0.3)
+    return figure
 
 
 def _figure(part: str, panels: int) -> Figure:

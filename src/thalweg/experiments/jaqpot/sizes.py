@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from thalweg.experiments.experiment import Scale
 
 SEED = 20_130_422
+OVERLOAD = "overload on Spark"
+TRIGGERS = "overload on Spark: each trigger"
+"""Parts of a document; here, so that to draw them needs no Spark."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,14 +13,13 @@ every answer is compared.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 from thalweg.engine.compilation import ready_kernels
 from thalweg.experiments import machine
-from thalweg.experiments.experiment import Claim, Document, Keep, Report, Row, Scale
+from thalweg.experiments.experiment import Document, Keep, Part, Report, Scale, go_through
 from thalweg.experiments.jisc import adaptivity, figures
 from thalweg.experiments.jisc.first_output import time_to_first_output
 from thalweg.experiments.jisc.memory import throughput_within_limits
@@ -45,7 +44,7 @@ def measure(scale: Scale, sizes: Sizes, report: Report, keep: Keep = lambda _: N
     report("loading the kernels")
     ready_kernels()
     document = Document(bench="jisc", scale=scale, machine=machine.describe(), rows=[], claims=[])
-    parts: list[tuple[str, Callable[[], tuple[list[Row], list[Claim]]]]] = [
+    parts: list[Part] = [
         ("figure 7", partial(figures.migration_stage, figures.FIGURE_7, sizes.stage, report)),
         ("figure 8", partial(figures.migration_stage, figures.FIGURE_8, sizes.stage, report)),
         ("figure 9", partial(figures.normal_operation, sizes.normal, report)),
@@ -58,19 +57,10 @@ def measure(scale: Scale, sizes: Sizes, report: Report, keep: Keep = lambda _: N
         ("stationary streams", partial(adaptivity.stationary, sizes.adapting, report)),
         *_on_spark(sizes, report),
     ]
-    for name, part in parts:
-        started = time.perf_counter()
-        found, wanted = part()
-        report(f"{name}: done in {time.perf_counter() - started:.0f} seconds")
-        for each in wanted:
-            report(f"{each['claim']}: {each['measured']:g} ({each['bar']}{'' if each['holds'] else ', does not hold'})")
-        document["rows"] += found
-        document["claims"] += wanted
-        keep(document)
-    return document
+    return go_through(parts, document, report, keep)
 
 
-def _on_spark(sizes: Sizes, report: Report) -> Iterator[tuple[str, Callable[[], tuple[list[Row], list[Claim]]]]]:
+def _on_spark(sizes: Sizes, report: Report) -> Iterator[Part]:
     if sizes.on_spark is not None:
         from thalweg.experiments.jisc.on_spark import drifting_on_spark, stationary_on_spark
 

@@ -23,6 +23,7 @@ from thalweg.experiments.jisc.workloads import Tuples
 from thalweg.experiments.jit.workloads import Clique
 from thalweg.experiments.laps import NO_LAP, Lap, Laps, side_by_side
 from thalweg.plan.join_graph import JoinGraph
+from thalweg.policies import Policies
 from thalweg.settings import Production
 
 Method = Literal["nested loops", "hash"]
@@ -128,8 +129,7 @@ class Ride:
             clique.query,
             clique.plan,
             clique.rank,
-            nested_loops=contender.method == "nested loops",
-            production=contender.production,
+            Policies(production=contender.production, nested_loops=contender.method == "nested loops"),
         )
         self._decider = ProductionDecider(JoinGraph.of(clique.query), Ledger())
         self._tuples = course.tuples

@@ -11,14 +11,12 @@ clocks, looks into the windows), then the parts: :mod:`~thalweg.experiments.slic
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 from thalweg.engine.compilation import ready_kernels
 from thalweg.experiments import machine
-from thalweg.experiments.experiment import Claim, Document, Keep, Report, Row, Scale
+from thalweg.experiments.experiment import Claim, Document, Keep, Part, Report, Row, Scale, go_through
 from thalweg.experiments.slices.chains import compare_chains
 from thalweg.experiments.slices.coming import enter_and_leave
 from thalweg.experiments.slices.formulas import compare_with_equations
@@ -44,7 +42,7 @@ def measure(scale: Scale, sizes: Sizes, report: Report, keep: Keep = lambda _: N
     report("loading the kernels")
     ready_kernels()
     document = Document(bench="slices", scale=scale, machine=machine.describe(), rows=[], claims=[])
-    parts: list[tuple[str, Callable[[], tuple[list[Row], list[Claim]]]]] = [
+    parts: list[Part] = [
         ("figure 11", partial(compare_with_equations, sizes.formulas, report)),
         ("figures 17 and 18", partial(compare_strategies, sizes.strategies, report)),
         ("figure 19", partial(compare_chains, sizes.chains, report)),
@@ -52,16 +50,7 @@ def measure(scale: Scale, sizes: Sizes, report: Report, keep: Keep = lambda _: N
         ("entering and leaving", partial(enter_and_leave, sizes.many, report)),
         ("on Spark", partial(_serve_on_spark, sizes.on_spark, report)),
     ]
-    for name, part in parts:
-        started = time.perf_counter()
-        found, wanted = part()
-        report(f"{name}: done in {time.perf_counter() - started:.0f} seconds")
-        for each in wanted:
-            report(f"{each['claim']}: {each['measured']:g} ({each['bar']}{'' if each['holds'] else ', does not hold'})")
-        document["rows"] += found
-        document["claims"] += wanted
-        keep(document)
-    return document
+    return go_through(parts, document, report, keep)
 
 
 def _serve_on_spark(sizes: OnSpark, report: Report) -> tuple[list[Row], list[Claim]]:
