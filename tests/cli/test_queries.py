@@ -122,13 +122,15 @@ def test_what_cannot_leave(thalweg: Invoke, runs: Path) -> None:
     result = thalweg("deregister", runs, "shrt")
     assert result.exit_code == 1
     assert result.stderr == f"error: there is no query 'shrt' in {runs}. The registered queries are: short, long.\n"
+
+
+def test_a_run_ends_with_its_last_query(thalweg: Invoke, runs: Path) -> None:
     thalweg("deregister", runs, "long")
     result = thalweg("deregister", runs, "short")
+    assert (result.exit_code, result.stdout) == (0, "'short' was the last query of run1, which ends with it\n")
+    result = thalweg("register", runs, "short", SHORT)
     assert result.exit_code == 1
-    assert result.stderr == (
-        "error: 'short' is the last query of 'run1'. Stop that run instead, or register another query first: what "
-        "windows hold is kept for queries.\n"
-    )
+    assert result.stderr.startswith(f"error: no run of {runs} has a query. So it needs a run of its own, which only")
 
 
 @pytest.mark.parametrize("command", [["queries"], ["deregister", "x"], ["register", "x", SHORT]])

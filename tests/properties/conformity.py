@@ -68,12 +68,17 @@ def tight_memory(case: Case) -> Iterator[None]:
     """Where the case limits the memory, let a few tuples reach the limit: stores begin with next to no room."""
     with pytest.MonkeyPatch.context() as patch:
         if case.memory_limit is not None:
-            patch.setattr("thalweg.engine.machine.workspace.FIRST_CAPACITY", 2)
-            patch.setattr("thalweg.engine.states.kept_states._SPARE_SLOTS", 1)
-            patch.setattr("thalweg.engine.states.completion._PAUSE", 3)
-            patch.setattr("thalweg.engine.join.engine._STRETCH", 3)
-            patch.setattr("thalweg.engine.feedback.memory._FIRST_SLOTS", 2)
+            small_stores(patch)
         yield
+
+
+def small_stores(patch: pytest.MonkeyPatch) -> None:
+    """Let stores begin with next to no room."""
+    patch.setattr("thalweg.engine.machine.workspace.FIRST_CAPACITY", 2)
+    patch.setattr("thalweg.engine.states.kept_states._SPARE_SLOTS", 1)
+    patch.setattr("thalweg.engine.states.completion._PAUSE", 3)
+    patch.setattr("thalweg.engine.join.engine._STRETCH", 3)
+    patch.setattr("thalweg.engine.feedback.memory._FIRST_SLOTS", 2)
 
 
 def production_of(case: Case) -> Production | Feedback:

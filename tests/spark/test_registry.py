@@ -164,16 +164,28 @@ def test_what_cannot_leave(tmp_path: Path) -> None:
     with pytest.raises(QueryError) as error:
         registry.deregister("shrt")
     assert told(error, tmp_path) == "there is no query 'shrt' in DIR. The registered queries are: short, long."
-    registry.deregister("short")
-    with pytest.raises(QueryError) as error:
-        registry.deregister("long")
-    assert told(error, tmp_path) == (
-        "'long' is the last query of 'run1'. Stop that run instead, or register another query first: what windows hold "
-        "is kept for queries."
-    )
-    assert len(commands(registry)) == 1
-    with pytest.raises(QueryError, match="The registered queries are: long"):
+    assert commands(registry) == []
+    with pytest.raises(QueryError, match="The registered queries are: short, long"):
         registry.published("never")
+
+
+def test_a_run_ends_with_its_last_query(tmp_path: Path) -> None:
+    """Its name is taken, for its results are there; what comes gets another run."""
+    registry = begin(tmp_path, {"short": SHORT, "long": LONG})
+    registry.deregister("short")
+    assert not registry.has_ended("run1")
+    assert registry.deregister("long") == "run1"
+    assert registry.has_ended("run1")
+    assert len(commands(registry)) == 2
+    assert overview(registry) == []
+    assert registry.published("long") == registry.results("run1")
+    assert registry.register("long", LONG) is None
+    assert registry.why_apart("long", LONG) == [f"no run of {tmp_path} has a query"]
+    founder, taken = divided([Registered("long", LONG)], 2, CATALOG)[0]
+    assert registry.free_name() == "run2"
+    registry.add_run(new_run("run2", founder, taken, 2), {"long": registry.outbox("run1").schema("long")})
+    assert registry.published("long") == registry.results("run2")
+    assert registry.register("short", SHORT) == "run2"
 
 
 def test_a_name_that_comes_again_has_the_same_columns(tmp_path: Path) -> None:
@@ -260,10 +272,14 @@ def test_a_query_that_has_failed_is_shown_and_lets_another_one_have_its_name(tmp
         "failed",
         "failed in batch 3 of run1: 1 / 0 has no value",
     )
+    assert (rows["short"]["cost_share"], rows["long"]["cost_share"]) == (0.0, 1.0)
+    assert rows["short"]["slices"] == rows["long"]["slices"] == {"t": "30 s", "q": "30 s"}
     sent = len(registry.commands.names())
     assert registry.register("short", SHORT.replace("10 SECONDS", "9 SECONDS")) == "run1"
     assert len(registry.commands.names()) == sent + 1  # its run was told to let the other one go when that failed
     assert [row["status"] for row in overview(registry)] == ["stopped", "stopped"]
+    fail(registry, "short")  # of the one before, which has not left all buckets yet
+    assert registry.failure_of("short") is None
     with pytest.raises(QueryError, match="there is a query 'short'"):
         registry.register("short", SHORT)
     fail(registry, "short", batch=7, since=5)
@@ -283,3 +299,23 @@ def test_the_last_query_of_a_run_that_has_failed_can_be_replaced_there_alone(tmp
         registry.add_run(new_run("run2", founder, taken, 2), {})
     assert registry.register("short", SHORT.replace("10 SECONDS", "9 SECONDS")) == "run1"
     assert registry.failure_of("short") is None
+
+
+def test_a_failure_of_one_that_was_let_go_is_not_that_of_the_next_one_of_its_name(tmp_path: Path) -> None:
+    """The batch is under way in which the first one fails."""
+    registry = begin(tmp_path, {"short": SHORT, "long": LONG})
+    publish(registry.outbox("run1"), "spark's id", 6, [], [])
+    registry.deregister("short")
+    registry.register("short", SHORT.replace("10 SECONDS", "9 SECONDS"))
+    fail(registry, "short", batch=7, since=0)
+    assert registry.failure_of("short") is None
+    fail(registry, "short", batch=9, since=8)
+    assert registry.failure_of("short") == "failed in batch 9 of run1: 1 / 0 has no value"
+
+
+def test_a_query_that_nobody_has_opened_does_not_fail(tmp_path: Path) -> None:
+    """Somebody wrote a command for it by hand. Its run is told to let it go, and so its name is free again."""
+    registry = begin(tmp_path, {"short": SHORT})
+    fail(registry, "by hand")
+    assert registry.outbox("run1").readers() == ["short"]
+    assert registry.outbox("run1").failure("by hand") is None

@@ -49,6 +49,8 @@ class Story:
     refused: list[str] = field(default_factory=list)
     said: dict[str, str] = field(default_factory=dict)
     batches: dict[str, int] = field(default_factory=dict)
+    going: list[list[str]] = field(default_factory=list)
+    left: int = 0
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +81,12 @@ def story(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Stor
     app.deregister("leaves")
     step(told, 3, started, app)
     told.rows = app.queries()
+    app.register("another join", ANOTHER)
+    settle(started)
+    told.going.append(sorted(started.runs))
+    app.deregister("another join")
+    told.going.append(sorted(started.runs))
+    told.left = files.published("another join").num_rows
     told.said["broken"] = type(started.sinks["leaves"].exception()).__name__
     started.stop()
     assert not is_running(files.directory)
@@ -97,10 +105,10 @@ def story(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Stor
             app.register(name, text)
     app.register("of the program", ENTERS.replace("8 SECONDS", "4 SECONDS"))
     started = app.start(files.directory, sinks={"short": files.root / "sink"})
+    told.going.append(sorted(started.runs))
     step(told, 4, started, app)
     step(told, 5, started, app)
     app.register("another join", ANOTHER)
-    told.said["last"] = refusal(lambda: app.deregister("another join"))
     told.said["unknown"] = refusal(lambda: app.deregister("shrt"))
     settle(started)
     files.registry.commands.send(new_command("end"))
@@ -192,8 +200,15 @@ def test_an_app_sends_commands_to_its_runs(story: Story) -> None:
 
 
 def test_another_join_gets_a_run_of_its_own_beside(story: Story) -> None:
-    assert story.files.registry.owner("another join").name == "run4"
+    assert story.files.registry.owner("another join").name == "run5"  # another one than before
     assert sorted_rows(story.files.published("another join")) == sorted_rows(story.files.alone(ANOTHER))
+
+
+def test_a_run_ends_with_its_last_query_and_is_not_started_again(story: Story) -> None:
+    first = ["run1", "run2", "run3"]
+    assert story.going == [[*first, "run4"], first, first]
+    assert story.files.registry.has_ended("run4")
+    assert story.left > 50
 
 
 @pytest.mark.parametrize(
@@ -214,11 +229,6 @@ def test_another_join_gets_a_run_of_its_own_beside(story: Story) -> None:
             "or choose another name.",
         ),
         ("sink", "/sink is for the query 'shrt'. The registered queries are: short, "),
-        (
-            "last",
-            "'another join' is the last query of 'run4'. Stop that run instead, or register another query first: what "
-            "windows hold is kept for queries.",
-        ),
         ("unknown", "there is no query 'shrt' in DIR. The registered queries are: "),
     ],
 )
@@ -232,6 +242,10 @@ def test_what_an_app_that_was_not_started_says(spark: SparkSession, story: Story
     assert app.queries() == [
         {"query": "short", "run": None, "status": "waiting", "failure": None, "text": SHARED["short"]}
     ]
+    assert refusal(lambda: app.start(story.files.root / "none", options={"sharing": "none"})) == (
+        "option sharing: app.start has queries over one join share a run. For a plan of its own, give each query an "
+        "App and a directory of its own; or leave sharing out."
+    )
     assert refusal(lambda: app.register("short", LEAVES)) == (
         "there is a query 'short' already. Deregister it first, or choose another name."
     )

@@ -91,6 +91,9 @@ def register(
 def deregister(directory: DirectoryArgument, name: NameArgument, debug: DebugOption = False) -> None:
     """Let a query go from the run that it shares. What was published for it stays where it is.
 
+    A run ends with its last query: `thalweg run` stops it, and does not start it
+    again.
+
     \b
     Example:
       thalweg deregister out/ cheap
@@ -98,7 +101,10 @@ def deregister(directory: DirectoryArgument, name: NameArgument, debug: DebugOpt
     with failures(debug=debug):
         registry = _opened(directory)
         run = registry.deregister(name)
-        _tell(f"{run} was told to let '{name}' go", registry)
+        if registry.has_ended(run):
+            output().print(f"'{name}' was the last query of {run}, which ends with it", soft_wrap=True)
+        else:
+            _tell(f"{run} was told to let '{name}' go", registry)
 
 
 def queries(

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _LOOK_SECONDS = 0.25
 _LINE_SECONDS = 5.0
-"""Between two lines for a reader that is not a terminal."""
+"""Between two lines for a reader that is not a terminal, and between two looks at which queries are registered."""
 
 ByRun = dict[str, Totals]
 
@@ -99,11 +99,21 @@ class SharedJob:
         self, app: App, started: Started, totals: ByRun, wish: Interruption, see: Callable[[ByRun], None], say: Say
     ) -> None:
         """Look at the runs until all have ended. If one fails the others are stopped, and go on with it later."""
+        from thalweg.spark.registry import Registry
+
         watched = [
             _Watched(name, query, Follower(app, query), totals.setdefault(name, Totals()), self.directory / name)
             for name, query in started.runs.items()
         ]
+        registry, asked = Registry(self.directory), clock.monotonic()
         while any(each.query.isActive for each in watched):
+            if clock.monotonic() - asked >= _LINE_SECONDS:
+                asked = clock.monotonic()
+                for each in watched:
+                    if each.query.isActive and registry.has_ended(each.name):
+                        each.query.stop()
+                        each.is_stopped = True
+                        say(f"{each.name}: stopped, since its last query was deregistered")
             idle = [wish.asked and each.is_idle for each in watched]
             clock.sleep(_LOOK_SECONDS)
             for each, is_idle in zip(watched, idle, strict=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from thalweg.plan.slices import chain_text, cost_shares, share
@@ -10,6 +10,7 @@ from thalweg.settings import Sharing
 from thalweg.spark.queries_file import is_running
 from thalweg.spark.registry import Registry
 from thalweg.spark.run import Run
+from thalweg.spark.shared_run import Registered
 
 
 def overview(
@@ -34,10 +35,15 @@ def overview(
 def _of_run(
     run: Run, registry: Registry, told: Mapping[str, Any] | None, sharing: Sharing, *, is_running: bool
 ) -> Iterator[dict[str, Any]]:
-    slices, costs = ({}, {each.name: 1.0 for each in run.registered}) if run.is_alone else _shared(run, sharing)
+    failures = {each.name: registry.failure(run, each) for each in run.registered}
+    going = [each for each in run.registered if failures[each.name] is None]
+    if run.is_alone:
+        slices, costs = dict[str, str](), {each.name: 1.0 for each in run.registered}
+    else:
+        slices, costs = _shared(run, going or run.registered, sharing)
     outbox = registry.outbox(run.name)
     for each in run.registered:
-        failure = registry.failure(run, each)
+        failure = failures[each.name]
         row = {
             "query": each.name,
             "run": run.name,
@@ -45,7 +51,7 @@ def _of_run(
             "failure": failure,
             "slices": slices,
             "results_so_far": outbox.totals(each.name).rows,
-            "cost_share": costs[each.name],
+            "cost_share": costs[each.name] if failure is None else 0.0,
             "directory": str(outbox.places.reader(each.name)),
             "text": each.text,
         }
@@ -55,9 +61,9 @@ def _of_run(
         yield row
 
 
-def _shared(run: Run, sharing: Sharing) -> tuple[dict[str, str], dict[str, float]]:
-    """How the queries of a run share it: the slices of each window, and the cost."""
-    group = run.shared.group(run.registered)
+def _shared(run: Run, queries: Sequence[Registered], sharing: Sharing) -> tuple[dict[str, str], dict[str, float]]:
+    """How some queries of a run share it: the slices of each window, and the cost."""
+    group = run.shared.group(queries)
     shared = share(group, sharing, is_keyed=bool(group.join.classes))
     chains = zip(group.join.streams, shared.slicing.ends, strict=True)
     return {stream.alias: chain_text(ends) for stream, ends in chains}, cost_shares(group)

@@ -114,6 +114,8 @@ def _left(query: Query, chunks: Sequence[tuple[Chunk, pa.Table, Bools]]) -> dict
 def _change(spec: Spec, driver: BucketDriver, change: Change) -> None:
     """Other queries are there from now on, as they were then."""
     if spec.shared is not None:
+        # Batches without rows may have moved time on: rows that waited for that were taken by those who were there.
+        take_again(driver, spec.query, {}, change.watermark)
         driver.serve(spec.shared.group(change.registered), change.watermark)
 
 

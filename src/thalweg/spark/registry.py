@@ -101,8 +101,8 @@ class Registry:
     def failure(self, run: Run, registered: Registered) -> str | None:
         """Why a query has ended though it is registered: something cannot be computed for a row. None: it has not."""
         failure = self.outbox(run.name).failure(registered.name)
-        if failure is None or failure.batch < registered.since:
-            return None
+        if failure is None or failure.since < registered.since:
+            return None  # or it was another one of this name
         return f"failed in batch {failure.batch} of {run.name}: {failure.reason}"
 
     def failure_of(self, query: str) -> str | None:
@@ -153,10 +153,12 @@ class Registry:
             registered = Registered(name, text)
             streams = self._streams(registered, runs, catalog)
             for place, run in enumerate(runs):
-                if run.apart(registered, streams) is not None:
+                if not run.registered or run.apart(registered, streams) is not None:
                     continue
                 reader = run.reader(registered)
                 runs, since = self._vacated(name, runs, run.name)
+                latest = self.outbox(run.name).latest()
+                since = since if latest is None else max(since, latest + 1)
                 self._open(run.name, {name: reader.schema})
                 self.commands.send(new_command("enter", query=run.name, name=name, text=text))
                 others = runs[place].registered
@@ -169,26 +171,28 @@ class Registry:
         """Why no run of the directory can take a query: a reason for each run."""
         runs, registered = self.runs, Registered(name, text)
         streams = self._streams(registered, runs, None)
-        return [reason for run in runs if (reason := run.apart(registered, streams)) is not None]
+        reasons = (run.apart(registered, streams) for run in runs if run.registered)
+        return [reason for reason in reasons if reason is not None] or [f"no run of {self.directory} has a query"]
 
     def deregister(self, name: str) -> str:
-        """Tell the run of a query to let it go; that run's name. What was published for it stays."""
+        """Tell the run of a query to let it go; that run's name. What was published for it stays.
+
+        A run ends with its last query (:meth:`has_ended`). It stays in the file, for its results are there.
+        """
         with self.changing():
             runs = self.runs
             run = self._owner(name, runs)
             [leaving] = [each for each in run.registered if each.name == name]
-            if len(run.registered) == 1:
-                raise QueryError(
-                    f"'{name}' is the last query of '{run.name}'",
-                    None,
-                    "Stop that run instead, or register another query first: what windows hold is kept for queries.",
-                )
-            if self.failure(run, leaving) is None:  # else the run was told when it failed
+            if self.failure(run, leaving) is None and not run.is_alone:  # else the run was told when it failed
                 self.commands.send(new_command("leave", query=run.name, name=name))
             left = tuple(each for each in run.registered if each.name != name)
             runs[runs.index(run)] = replace(run, registered=left)
             write_runs(self.directory, runs)
         return run.name
+
+    def has_ended(self, name: str) -> bool:
+        """Whether the last query of a run has been deregistered: then it is not started again."""
+        return any(run.name == name and not run.registered for run in self.runs)
 
     def _streams(
         self, registered: Registered, runs: Sequence[Run], catalog: Mapping[str, language.Source] | None
@@ -222,7 +226,7 @@ class Registry:
                 raise QueryError(
                     f"query '{name}' has failed and is the last one of '{run.name}', which the new one cannot share",
                     None,
-                    "Choose another name.",
+                    "Deregister it first, or choose another name.",
                 )
             vacated[place] = replace(run, registered=others)
         return vacated, since

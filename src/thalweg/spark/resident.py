@@ -27,7 +27,7 @@ from thalweg.driver.planning import first_statistics
 from thalweg.engine.bucket import AnyBucket
 from thalweg.engine.image.image import live_in, read_image, write_image
 from thalweg.engine.outputs.readers import Emitted
-from thalweg.errors import ThalwegError
+from thalweg.errors import ReaderError, ThalwegError
 from thalweg.settings import Budget
 from thalweg.spark.bucket_spec import Arriving, Delivery, Outcome, Spec
 from thalweg.spark.chunks import Log
@@ -223,8 +223,10 @@ class Resident:
             except ThalwegError as error:
                 reason = str(error)
                 if command["command"] == "enter":
-                    self._record.failed.append(command["name"])
-                    failures.append(Delivery(command["name"], arriving.batch, None, reason))
+                    name = command["name"]
+                    why = error.reasons.get(name, reason) if isinstance(error, ReaderError) else reason
+                    self._record.failed.append(name)
+                    failures.append(Delivery(name, arriving.batch, None, why))
             if reason is not None:
                 refused.append(refusal(file, reason))
         return refused

@@ -81,7 +81,9 @@ class SharedQueries:
     def deregister(self, name: str) -> None:
         """Let a query go."""
         if self._registry is not None:
-            self._registry.deregister(name)
+            run = self._registry.deregister(name)
+            if self._registry.has_ended(run) and (query := self._running().runs.pop(run, None)) is not None:
+                query.stop()
             return
         left = [each for each in self._collected if each.name != name]
         if len(left) == len(self._collected):
@@ -101,6 +103,11 @@ class SharedQueries:
             raise OptionError(
                 f"this app was started in {self._registry.directory} before. Stop what app.start returned, and start "
                 "another App."
+            )
+        if options.sharing == "none":
+            raise OptionError(
+                "option sharing: app.start has queries over one join share a run. For a plan of its own, give each "
+                "query an App and a directory of its own; or leave sharing out."
             )
         registry = Registry(directory)
         self._check(registry, sinks or {})
@@ -142,7 +149,7 @@ class SharedQueries:
             _check_sink(name, path)
 
     def _start_all(self, registry: Registry, started: Started, sinks: Mapping[str, str | Path]) -> None:
-        for name in [run.name for run in registry.runs]:
+        for name in [run.name for run in registry.runs if run.registered]:
             with registry.changing():
                 run = next(each for each in registry.runs if each.name == name)
                 make = self._builder.alone if run.is_alone else self._builder.shared

@@ -33,7 +33,7 @@ from thalweg.engine.outputs.accumulators import (
 )
 from thalweg.engine.rows.interner import canonical_bits
 from thalweg.engine.storage.arrays import Bools, Int64s, grown
-from thalweg.errors import ThalwegError
+from thalweg.errors import InputError
 
 _EXACT_IN_DOUBLE = 2**53  # integers below are doubles, so the quotient of two is rounded once
 _LARGEST_DECIMAL = 10**38 - 1
@@ -113,9 +113,7 @@ class IntegerSum(CountValues):
             total = _integer(words[i], beyond[i])
             whole = (abs(total) * 2 * finer // int(divisors[i]) + 1) // 2
             if whole > _LARGEST_DECIMAL:
-                raise ThalwegError(
-                    f"{self} overflows: it does not fit in {self.call.type}. Cast its argument to DOUBLE."
-                )
+                raise InputError(f"{self} overflows: it does not fit in {self.call.type}. Cast its argument to DOUBLE.")
             signed = -whole if total < 0 else whole
             quotients[i] = np.array([signed & 2**64 - 1, signed >> 64 & 2**64 - 1], np.uint64).view(np.int64)
         return quotients
@@ -128,7 +126,7 @@ class IntegerSum(CountValues):
             if not smallest <= total <= largest:
                 digits = tuple(int(digit) for digit in str(abs(total)))
                 value = Decimal((int(total < 0), digits, -(self._scale or 0)))
-                raise ThalwegError(
+                raise InputError(
                     f"{self} overflows: {value:f} does not fit in {holder}. "
                     f"Cast its argument to DOUBLE if a rounded sum will do."
                 )

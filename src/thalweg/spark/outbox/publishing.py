@@ -119,7 +119,12 @@ def publish(outbox: Outbox, query: str, batch: int, staged: Iterable[Staged], fa
 
 
 def _put_out(outbox: Outbox, failure: Failure) -> None:
-    """Let a reader have nothing from this batch on, unless it has failed before: the first one counts."""
+    """Let a reader have nothing from this batch on, unless it has failed before: the first one counts.
+
+    One that nobody has opened was never there.
+    """
+    if not outbox.has(failure.reader):
+        return
     latest = outbox.failure(failure.reader)
     if latest is not None and failure.since <= latest.batch:
         return

@@ -89,9 +89,8 @@ class Stage:
             self._discard()
 
     def fail(self, name: str, reason: str, since: int = 0) -> None:
-        """A reader ends, for this reason. One that nobody has opened was never there."""
-        if self._outbox.has(name):
-            self.failures.append(Failure(name, self._batch, since, reason))
+        """A reader ends, for this reason."""
+        self.failures.append(Failure(name, self._batch, since, reason))
 
     def add(self, name: str | None, body: bytes, since: int = 0) -> None:
         """Take a body of a reader, which began with the batch ``since``: an Arrow stream with rows of its."""
