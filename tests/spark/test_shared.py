@@ -182,6 +182,14 @@ def test_a_query_enters_within_two_triggers(story: Story) -> None:
     assert story.batches["before"] < first <= story.batches["before"] + 2
 
 
+def test_rates_are_those_of_the_last_trigger(story: Story) -> None:
+    told = [row for row in story.rows if "results" in row]
+    assert told
+    for row in told:
+        assert (row["results_per_s"] > 0) == (row["results"] > 0)
+        assert (row["rows_in_per_s"] > 0) == (row["rows_in"] > 0)
+
+
 def test_nothing_was_refused_that_was_meant(story: Story) -> None:
     assert story.refused == []
 

@@ -23,7 +23,7 @@ def overview(
 
     Args:
         registry: of the directory.
-        told: the metrics of runs that go on here, by their names.
+        told: the metrics of runs that go on here, by their names, with the ``trigger_seconds`` of their last batches.
         sharing: how queries share a join; see :class:`thalweg.Options`.
         ended: of runs that were started here and do not go on, by their names, the errors that ended them, or None.
 
@@ -69,6 +69,8 @@ def _of_run(
         if told is not None:
             results = told["results"] if run.is_alone else told["queries"].get(each.name, 0)
             row |= {"rows_in": sum(told["tuples"].values()), "results": results}
+            if "trigger_seconds" in told:
+                row |= {f"{name}_per_s": row[name] / told["trigger_seconds"] for name in ("rows_in", "results")}
         yield row
 
 

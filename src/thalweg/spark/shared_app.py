@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame
+from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
 from thalweg.errors import OptionError, QueryError, warn
@@ -251,7 +252,7 @@ class SharedQueries:
             waiting = {"run": None, "status": "waiting", "failure": None}
             return [{"query": each.name, **waiting, "text": each.text} for each in self._collected]
         runs = self._running().runs
-        told = {name: metrics_of(query.lastProgress) for name, query in runs.items()}
+        told = {name: metrics_of(query.lastProgress) | _took(query.lastProgress) for name, query in runs.items()}
         ended = {name: _error_of(query) for name, query in runs.items() if not query.isActive}
         return overview(self._registry, told, self._options.sharing, ended)
 
@@ -269,6 +270,12 @@ class SharedQueries:
         if self._started is None:
             raise OptionError("this app has not been started. Call app.start(directory) first.")
         return self._started
+
+
+def _took(progress: StreamingQueryProgress | None) -> dict[str, float]:
+    """The seconds of a trigger, if there was any."""
+    took = 0 if progress is None else progress.durationMs.get("triggerExecution", 0)
+    return {"trigger_seconds": took / 1000} if took else {}
 
 
 def _error_of(query: StreamingQuery) -> str | None:
