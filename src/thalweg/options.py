@@ -83,6 +83,7 @@ class Options:
             ``"harvest"``, which looks at the parts of windows that match most.
         weight: how much a query matters beside others that share its budget: a number, or one for each name of a query
             (``{"fraud": 10}``; the others have 1). A probe for several queries counts as for the weightiest of them.
+            Selections tell whom it is for: queries that select alike lose alike, whatever they weigh.
 
     >>> Options(states="all").states
     'all'

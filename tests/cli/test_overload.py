@@ -29,7 +29,7 @@ PART: dict[str, Any] = {
     "variance": 4.0,
     "share": 0.7,
     "error": 0.014,
-    "streams": {"a": {"wanted": 900, "allowed": 300, "refused": 600}},
+    "streams": {"a": {"wanted": 900, "allowed": 300, "refused": 600, "share": 0.6, "error": 0.02}},
     "target": 5.0,
     "prices": {"fixed": 0.5, "row": 1e-6, "tuple": 1e-6, "probe": 1e-6},
     "reason": "a trigger is short",
@@ -83,6 +83,7 @@ def test_the_table_says_what_is_missing_and_how_fresh_the_rest_is() -> None:
         "70.0% ± 1.4%",
         "600 of 1,000",
         "a 67%",
+        "a 60.0% ± 2.0%",
         "400 probes (auto)",
         "2.00 s, 99% within 20.00 s, at most 31.00 s; asked: 30.00 s; stale: 1",
     ):

@@ -470,3 +470,16 @@ def test_only_the_programs_of_a_plan_can_be_paid_for() -> None:
     plan = random_plan(random.Random(1), len(setting.query.streams))
     with pytest.raises(PlanError, match="a budget does not go with migration cacq"):
         open_joiner(setting.query, plan, policies=Policies("cacq", budget=Budget.of(10)))
+
+
+def test_what_is_one_part_is_looked_at_as_a_whole() -> None:
+    """Whatever a division says of parts: a window that time does not end has none, and a probe of it costs one."""
+    refs = tuple(StreamRef(name, name, pa.schema([]), "t", RangeWindow(None), None) for name in "ab")
+    wide = Query("wide", "", "join", Output.ISTREAM, refs, (), (AttributeClass(dict.fromkeys(range(2)), pa.int64()),))
+    engine = JoinEngine(wide, parse_plan("a b", "ab"), policies=Policies(budget=Budget()))
+    accounts_of(engine).follow(Division(1.0, 1.0, everything(2), ways=(Way(1.0, (((3, 4),), ((),))),)))
+    accounts = engine.machine.accounts
+    assert accounts is not None
+    assert accounts.parts[0, 0].tolist() == [1] * SEGMENTS
+    assert accounts.costs[0, 0, 0] == kernel.ONE
+    assert accounts.parts[1, 0].tolist() == [0] * SEGMENTS  # a way that looks at nothing

@@ -114,9 +114,9 @@ def test_files_that_vanish(spec: Spec, tmp_path: Path, monkeypatch: pytest.Monke
         lose("while it is taken over")
         restore(restoration)
 
-    def losing_process(resident: Resident, arriving: Arriving, log: DictLog) -> Outcome:
+    def losing_process(resident: Resident, arriving: Arriving, log: DictLog, failing: dict[str, str]) -> Outcome:
         lose("in a batch")
-        return process(resident, arriving, log)
+        return process(resident, arriving, log, failing)
 
     for arriving in batches():
         want = rows(calm.take(arriving))

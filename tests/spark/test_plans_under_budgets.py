@@ -28,15 +28,23 @@ Rows = list[tuple[pa.Table, list[int | None]] | None]
 
 
 class Job:
-    """The star whose streams turn in the middle, in batches of half a second."""
+    """The star whose streams turn in the middle, or another query, in batches of half a second."""
 
-    def __init__(self, directory: Path, options: Options, troubled: float = 0.0, target_us: int | None = None) -> None:
-        self.tables = turning_star(seconds=BATCHES / 4)
-        (query,) = bind(STAR, {name: Source(table.schema, "ts") for name, table in self.tables.items()})
+    def __init__(
+        self,
+        directory: Path,
+        options: Options,
+        troubled: float = 0.0,
+        target_us: int | None = None,
+        text: str = STAR,
+        tables: dict[str, pa.Table] | None = None,
+    ) -> None:
+        self.tables = turning_star(seconds=BATCHES / 4) if tables is None else tables
+        (query,) = bind(text, {name: Source(table.schema, "ts") for name, table in self.tables.items()})
         self._streams = [ref.stream for ref in query.streams]
         partitioning = choose_partitioning(query, 1)
         policies = Policies.of(options, written=options.plan is not None, lasting=False).on_spark(1, target_us)
-        spec = simulated_spec(query, partitioning, [None] * 4, options.plan, policies)
+        spec = simulated_spec(query, partitioning, [None] * len(self._streams), options.plan, policies)
         self.query = SimulatedQuery(spec, partitioning, random.Random(1), directory, troubled)
         (self.bucket,) = self.query.buckets
         self._batch = 0
@@ -148,6 +156,34 @@ def test_what_is_committed_of_a_controller_stays_small(tmp_path: Path) -> None:
     record = json.loads(job.bucket.committed[0] or "")
     assert len(json.dumps(record["controller"])) < 16_000
     assert np.isfinite(record["controller"]["view"]["rates"]).all()
+
+
+PAID = """
+    SELECT o.n AS o, p.n AS p, v.n AS v
+    FROM orders o [RANGE 5 SECONDS], paid p [RANGE 5 SECONDS], viewed v [RANGE 5 SECONDS]
+    WHERE o.x = p.x AND o.y = v.y
+"""
+
+
+def paid() -> dict[str, pa.Table]:
+    """An order is paid once, and soon. Its customer has viewed five others, at any time in the window."""
+    rng = np.random.default_rng(3)
+    span = BATCHES * 500_000
+    ordered = np.sort(rng.integers(0, span, 200 * BATCHES))
+    viewed = np.sort(rng.integers(0, span, 200 * BATCHES))
+    tables = {}
+    for name, times in (("orders", ordered), ("paid", ordered + 100_000), ("viewed", viewed)):
+        columns = {"x": np.arange(len(times)), "y": rng.integers(0, 400, len(times)), "n": np.arange(len(times))}
+        tables[name] = pa.table({"ts": pa.array(times, pa.timestamp("us")), **columns})
+    return tables
+
+
+@pytest.mark.parametrize("plan", ["(o p) v", "(o v) p"])
+def test_rows_of_one_batch_do_not_stand_for_windows(plan: str, tmp_path: Path) -> None:
+    """In a batch an order meets what was paid for it more often than views. In windows it is the other way round."""
+    job = Job(tmp_path, Options(budget="50%", adaptive=QUICK, plan=plan), text=PAID, tables=paid())
+    job.run()
+    assert job.plans[-1].startswith(("(o p) v", "o: p v")), job.plans
 
 
 def test_options_may_change_at_a_restart(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from thalweg.spark.shared_run import Registered
 SECOND = 1_000_000
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("v", pa.int64()), ("id", pa.int64())])
 CATALOG = {name: Source(SCHEMA, "ts") for name in ("a", "b")}
-Row = tuple[int, int, int, int]
+Row = tuple[int, int | None, int, int]
 Step = tuple[Sequence[Row], Sequence[Row], Sequence[Mapping[str, object]]]
 """Rows of both streams (second, k, v, id), and commands."""
 WINDOW = "WINDOW RANGE 9 SECONDS"
@@ -69,6 +69,23 @@ def test_a_refusal_names_the_row_that_came_first(tmp_path: Path) -> None:
         [refused] = json.loads(record or "")["refused"]
         assert "The row has a.id = 100, a.v = 100." in refused
         assert each.failed["new"][0] == 3
+
+
+@pytest.mark.parametrize("key", ["a.k", "a.k + 0"])
+def test_who_enters_is_not_asked_of_rows_that_no_window_holds(tmp_path: Path, key: str) -> None:
+    """The log has rows without a key. They join nothing, so a query that enters fails for none of them."""
+    steady = STEADY.replace("a.k", key)
+    text = steady.replace("WHERE", "WHERE 6 / (a.id - a.v) > -9 AND")
+    steps: list[Step] = [
+        ([(5, None, 100, 100), (5, 1, 0, 1)], [(5, 1, 0, 1)], []),
+        ([(6, 1, 1, 2)], [], [{"command": "enter", "name": "new", "text": text}]),
+        ([(7, 1, 1, 3)], [], []),
+        ([(8, 1, 1, 4)], [], []),
+        END,
+    ]
+    for each in play(tmp_path, {"steady": steady}, steps):
+        assert each.failed == {}
+        assert [row["one"] for row in each.answer("new")] == [2, 3, 4]
 
 
 @pytest.mark.parametrize("other", range(2, 8))

@@ -182,6 +182,14 @@ def test_a_query_enters_within_two_triggers(story: Story) -> None:
     assert story.batches["before"] < first <= story.batches["before"] + 2
 
 
+def test_rates_are_those_of_the_last_trigger(story: Story) -> None:
+    told = [row for row in story.rows if "results" in row]
+    assert told
+    for row in told:
+        assert (row["results_per_s"] > 0) == (row["results"] > 0)
+        assert (row["rows_in_per_s"] > 0) == (row["rows_in"] > 0)
+
+
 def test_nothing_was_refused_that_was_meant(story: Story) -> None:
     assert story.refused == []
 
@@ -245,6 +253,10 @@ def test_what_an_app_that_was_not_started_says(spark: SparkSession, story: Story
     assert refusal(lambda: app.start(story.files.root / "none", options={"sharing": "none"})) == (
         "option sharing: app.start has queries over one join share a run. For a plan of its own, give each query an "
         "App and a directory of its own; or leave sharing out."
+    )
+    assert refusal(lambda: app.start(story.files.root / "none", options={"sharing": "push_down"})) == (
+        "option sharing: push_down is for comparison, and in process alone: a bucket has one join. Use thalweg.replay; "
+        "or leave sharing out."
     )
     assert refusal(lambda: app.register("short", LEAVES)) == (
         "there is a query 'short' already. Deregister it first, or choose another name."

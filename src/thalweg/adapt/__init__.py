@@ -18,6 +18,8 @@ Read in this order:
 - :mod:`~thalweg.adapt.chains`: when slices of windows are split or merged.
 - :mod:`~thalweg.adapt.spending`: how a budget is divided over probes, by what they were counted to lead to.
 - :mod:`~thalweg.adapt.batch_spending`: the same batch by batch, where a batch may be run again.
+- :mod:`~thalweg.adapt.batch_view`: what a controller may see there, so that its decisions can be committed.
+- :mod:`~thalweg.adapt.calibration`: the rows of a batch do not stand for windows; what probes have found sets it right.
 - :mod:`~thalweg.adapt.history`: the plans that a bucket has run under.
 
 No decision ever changes an answer: a change of plan, of gates or of slices is a change of caches.

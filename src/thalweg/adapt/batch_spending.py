@@ -26,6 +26,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from thalweg.adapt.calibration import calibrated, ratios
 from thalweg.adapt.spending import NOTHING_TO_DIVIDE, PERIOD, TRUSTED
 from thalweg.cql.query import Query, RangeWindow
 from thalweg.engine.bucket import Bucket
@@ -44,13 +45,17 @@ from thalweg.plan.allocation.division import CLOSE
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.plan.plan_json import statistics_from_json, statistics_to_json
 from thalweg.plan.statistics import LEAST_WINDOW, MOST_WINDOW, Statistics
-from thalweg.plan.tree import Plan
+from thalweg.plan.tree import Node, Plan
 from thalweg.settings import AllocationPolicy, Budget
 
 _LEAST_RATE = 1e-9
 """Tuples of a stream that brings none: models have no streams without a rate."""
 _LEAST_SHARE = 1 / 1024
 """Of what is needed, that a budget by the clock grants in any case: with nothing, nobody could tell what is missing."""
+_TELLING = 64
+"""So many probes of a batch say how often two streams agree."""
+_LEAST_FILLED = 0.1
+"""Of a window: with less, what is found there says little."""
 _DIGITS = 12
 """Of what is committed: as many as mean something."""
 
@@ -93,6 +98,8 @@ class BatchSpender:
         self.statistics = Statistics.default(query)
         self._rates = list(self.statistics.rates)
         self._productivities: dict[str, float] = {}
+        self._ratios: dict[Node, float] = {}
+        self._model: AllocationModel | None = None
         self._know(query)
 
     def _know(self, query: Query) -> None:
@@ -106,6 +113,19 @@ class BatchSpender:
     def adopt(self, statistics: Statistics) -> None:
         """Another plan runs, which was chosen by these statistics."""
         self.statistics = statistics
+
+    def calibrated(self, statistics: Statistics, filled: Sequence[float]) -> Statistics:
+        """What a sample of a batch says, set right by what its probes have found in windows that were ``filled`` so."""
+        if self._model is not None:
+            targets = [min(self._model.half_ways[path[0]].target) for path in self._model.paths]
+            probes, matches = self._seen.allowed[:, 0], self._seen.found[:, 0]
+            counted = {
+                (head, target): float(matches[head] + 0.5) / float(probes[head] + 0.5) / filled[target]
+                for head, target in enumerate(targets)
+                if probes[head] >= _TELLING and filled[target] >= _LEAST_FILLED
+            }
+            self._ratios = ratios(statistics, self._graph, counted, self._ratios)
+        return calibrated(statistics, self._graph, self._ratios)
 
     def promised(self, plan: Plan, statistics: Statistics) -> float | None:
         """The results per second that a plan would find with what the last batch was granted, divided at best.
@@ -142,7 +162,7 @@ class BatchSpender:
         self._position, self._coming, self._most = join.counts[0], coming, most
         self._result = result if self.budget.is_auto else 0.0
         self._seen = accounts.spent
-        self._model: AllocationModel | None = None
+        self._model = None
         self._needed = self._granted = 0.0
         if len(self._query.streams) > 1 and any(coming):
             self._model = self._known(accounts)
@@ -172,6 +192,7 @@ class BatchSpender:
                     rate if stream in self._unpaid else _rounded((rate + came / seconds) / 2)
                     for stream, (rate, came) in enumerate(rates)
                 ]
+        self._seen = spent
         self.rest(accounts)
         return BatchUse(self._needed, self._granted, spent)
 
@@ -242,6 +263,7 @@ class BatchSpender:
             "statistics": statistics_to_json(self.statistics),
             "rates": self._rates,
             "productivities": dict(sorted(self._productivities.items())),
+            "ratios": [[*sorted(pair), ratio] for pair, ratio in self._ratios.items()],
         }
 
     def restore(self, known: Mapping[str, Any] | None, places: Sequence[int]) -> None:
@@ -256,6 +278,7 @@ class BatchSpender:
         if list(places) == sorted(places):
             self.statistics = statistics_from_json(known["statistics"])
             self._rates, self._productivities = list(known["rates"]), dict(known["productivities"])
+            self._ratios = {frozenset(pair): ratio for *pair, ratio in known.get("ratios", ())}
 
 
 def _counted(model: AllocationModel, before: Spent, now: Spent) -> AllocationModel:

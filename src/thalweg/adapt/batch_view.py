@@ -7,7 +7,7 @@ are the same in every attempt.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -82,6 +82,15 @@ class BatchView:
         self._time = now
         done = spent.fed.sum(), spent.allowed.sum(), spent.found.sum(), 0, 0, spent.results.sum()
         self._counts = tuple(before + int(more) for before, more in zip(self._counts, done, strict=True))
+
+    def filled(self, windows: Sequence[float]) -> list[float]:
+        """For each stream the share of its window that was there on average while the last batch was taken.
+
+        ``windows``: what they will hold.
+        """
+        before = [arrived - came / 2 for arrived, came in zip(self._arrived, self._came, strict=True)]
+        shares = [min(1.0, each / most) for each, most in zip(before, windows, strict=True)]
+        return [1.0 if ref.is_static else share for ref, share in zip(self._query.streams, shares, strict=True)]
 
     def _glimpse(self, known: Statistics) -> Glimpse:
         windows = zip(self._rows, self._arrived, strict=True)

@@ -67,11 +67,13 @@ class Controller:
     Attributes:
         promised: under a budget, the results per second that a plan would find with the best allocation, if anything is
             refused now (JAQPOT 4.1); None: there is no budget.
+        calibrated: what a look says of the streams, set right by whoever knows better; None: it is right.
         trusts_work: whether the work that was done says what the plan costs. It does not while a part is refused.
 
     """
 
     promised: Callable[[Plan, Statistics], float | None] | None = None
+    calibrated: Callable[[Statistics], Statistics] | None = None
     trusts_work: bool = True
 
     def __init__(
@@ -207,6 +209,8 @@ class Controller:
 
     def _view(self, recent: Counts) -> View:
         statistics = self._monitor.statistics()
+        if self.calibrated is not None:
+            statistics = self.calibrated(statistics)
         predicted = self._running.predict(statistics)
         observed, lately = (self._running.prices.total(work) / work[0] for work in (self._monitor.work, recent))
         if not self.trusts_work:  # the model errs as it did when it was last seen to

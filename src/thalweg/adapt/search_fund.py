@@ -14,6 +14,9 @@ from thalweg.adapt.prices import watching_price
 from thalweg.plan.join_graph import JoinGraph
 from thalweg.settings import States
 
+_CLOSE = 1e-9
+"""What is missing by this share of a price is there: what is left of a sum of floats may be a hair less than it was."""
+
 
 class SearchFund:
     """Pays for looks and searches among plans that may keep ``states``."""
@@ -34,7 +37,10 @@ class SearchFund:
     @property
     def has_look(self) -> bool:
         """Whether there is enough for a look, and for the search that is saved for."""
-        return self._ledger.held >= self._look + self._saving_for
+        return self._holds(self._look + self._saving_for)
+
+    def _holds(self, price: float) -> bool:
+        return self._ledger.held >= price * (1 - _CLOSE)
 
     def pay_look(self) -> None:
         self._ledger.pay(self._look)
@@ -55,9 +61,9 @@ class SearchFund:
 
     def pay_search(self) -> States | None:
         """Pay for a search, and say which states its plans may keep; None: it has to be saved for."""
-        is_glance = not (self._has_glanced or self._ledger.held >= self._search)
+        is_glance = not (self._has_glanced or self._holds(self._search))
         price = self._glance if is_glance else self._search
-        self._saving_for = price if self._ledger.held < price else 0.0
+        self._saving_for = 0.0 if self._holds(price) else price
         if self._saving_for:
             return None
         self._ledger.pay(price)

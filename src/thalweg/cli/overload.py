@@ -88,6 +88,10 @@ def overload_rows(spending: Mapping[str, Any], freshness: Mapping[str, Any]) -> 
         if len(queries) > 1:
             for name, each in queries.items():
                 yield f"share of {name}", share_text(each["share"], each["error"])
+        found = {alias: each for alias, each in spending["streams"].items() if each["share"] is not None}
+        if spending["refused"] and found:
+            texts = (f"{alias} {share_text(each['share'], each['error'])}" for alias, each in found.items())
+            yield "found by tuples of", ", ".join(texts)
         yield "probes refused", f"{spending['refused']:,} of {spending['wanted']:,}"
         yield "who loses", losers(spending)
         yield "allowance", allowance_text(spending)

@@ -18,16 +18,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from thalweg.adapt.chains import ChainDecider
 from thalweg.adapt.controller import Controller
 from thalweg.adapt.decision import Decision, plan_label
 from thalweg.adapt.history import History
-from thalweg.adapt.ledger import Ledger
 from thalweg.adapt.monitor import LOOK_ROWS, Monitor
 from thalweg.adapt.production import ProductionDecider
 from thalweg.adapt.spending import Spender
 from thalweg.cql.group import Group
 from thalweg.driver.budgeting import Budgeting
+from thalweg.driver.deciders import Deciders
 from thalweg.driver.planning import plan_for
 from thalweg.engine.bucket import AnyBucket, Bucket, open_bucket
 from thalweg.engine.chains import LineageShares
@@ -70,9 +69,7 @@ class BucketDriver:
 
     Attributes:
         plan: the plan that runs.
-        controller: who adapts it; None: nobody.
-        production: who decides which gates its programs have; None: nobody.
-        chains: who decides how windows are sliced.
+        deciders: who decides about it, its gates and the slices of windows.
         budgeting: what is done about a budget.
         history: the plans so far.
 
@@ -85,10 +82,7 @@ class BucketDriver:
         self._query = query = group.whole
         self._graph = JoinGraph.of(query)
         self.plan: AnyPlan | None = None
-        self._ledger = Ledger()
-        self.controller: Controller | None = None
-        self.production = self._decider()
-        self.chains = ChainDecider(self._ledger)
+        self.deciders = Deciders(query, policies)
         self._shares: LineageShares | None = None
         self.budgeting = Budgeting(group, policies)
         self.history = History(query.aliases)
@@ -99,13 +93,6 @@ class BucketDriver:
         self._committed: _Committed | None = None
         self._batch = 0
         self._reached: int | None = None
-
-    def _decider(self) -> ProductionDecider | None:
-        """Who decides about gates, if joins give feedback where it pays."""
-        feedback = self._policies.feedback
-        if self._query.kind == "difference" or feedback is None or feedback.when != "auto":
-            return None
-        return ProductionDecider(self._graph, self._ledger)
 
     def at(self, batch: int, reached: int | None) -> None:
         """From now on it is this batch, before which so much event time was reached."""
@@ -138,6 +125,16 @@ class BucketDriver:
     @property
     def _may_choose_chain(self) -> bool:
         return self.join is not None and self.join.may_choose_chain
+
+    @property
+    def controller(self) -> Controller | None:
+        """Who adapts the plan; None: nobody."""
+        return self.deciders.controller
+
+    @property
+    def production(self) -> ProductionDecider | None:
+        """Who decides which gates programs have; None: nobody."""
+        return self.deciders.production
 
     @property
     def savings(self) -> Savings | None:
@@ -185,12 +182,7 @@ class BucketDriver:
         self._bucket = self._open(rank(self._graph, statistics))
         self._begin_spending(statistics, anew=True)
         self._begin_period("chosen for the first rows" if text is None else "as the user wrote it", lasts=True)
-        settings = self._policies.adaptive
-        if settings is not None and not isinstance(plan, DifferencePlan):
-            states, chosen = self._policies.states, text is None
-            self.controller = Controller(
-                self._query, plan, statistics, states, settings, chosen=chosen, ledger=self._ledger
-            )
+        self.deciders.watch(self._query, plan, statistics, chosen=text is None)
 
     def reopen(self, bucket: AnyBucket | None = None) -> None:
         """Open a bucket under the plan that was recalled; or take this one, whatever its past, instead of another."""
@@ -235,7 +227,7 @@ class BucketDriver:
         self.budgeting.remember(spent)
         self.budgeting.serve(group.whole)
         self._group, self._query = group, group.whole
-        self.chains.begin_with(join)
+        self.deciders.chains.begin_with(join)
         batches = self.budgeting.batches
         if batches is not None and self.plan is not None:
             batches.serve(self._query)
@@ -245,21 +237,14 @@ class BucketDriver:
     def _after_serving(self, join: Bucket) -> None:
         """The windows were filled anew: whoever decides about plan and gates looks anew, too."""
         self._measured = None
-        self._begin_spending(self._known(), anew=True)
-        plan, states, settings = self.plan, self._policies.states, self._policies.adaptive
-        if self.production is not None:
-            self.production.begin_with(join.gated)
-        if self.controller is not None and settings is not None and not isinstance(plan, DifferencePlan | None):
-            known, held, former = self._known(), self._is_held, self.controller
-            self.controller = Controller(
-                self._query, plan, known, states, settings, chosen=not held, held=held, ledger=self._ledger
-            )
-            self.controller.begin_with(self.budgeting.watched(join), former)
+        known, deciders = self._known(), self.deciders
+        self._begin_spending(known, anew=True)
+        deciders.begin_with_gates(join)
+        deciders.go_on(self._query, self.plan, known, self.budgeting.watched(join), held=self._is_held)
 
     def plan_anew(self) -> None:
         """Choose the plan for what refilled windows hold; one that does not adapt, or is held, is ranked anew."""
-        plan, states, settings = self.plan, self._policies.states, self._policies.adaptive
-        join, held = self.join, self._is_held
+        plan, join, held = self.plan, self.join, self._is_held
         if join is None or plan is None or isinstance(plan, DifferencePlan):
             return
         if self._committed is not None:
@@ -268,22 +253,19 @@ class BucketDriver:
             self._begin_spending(self._known(), anew=True)
             return
         statistics = Statistics.default(self._query)
-        is_chosen = settings is not None and not held
+        is_chosen = self._policies.adaptive is not None and not held
         if is_chosen or self._policies.can_rank_anew:
             statistics = self._known()
             if is_chosen:
-                self.plan = plan = choose_plan(self._graph, statistics, states)
+                self.plan = plan = choose_plan(self._graph, statistics, self._policies.states)
             join.transition(plan, rank(self._graph, statistics))
         self._begin_spending(statistics, anew=True)
-        if self.production is not None:
-            self.production.begin_with(join.gated)
+        self.deciders.begin_with_gates(join)
         if is_chosen:
             self._begin_period("chosen for the restored windows")
-        if settings is not None:
-            self.controller = Controller(
-                self._query, plan, statistics, states, settings, chosen=not held, held=held, ledger=self._ledger
-            )
-            self.controller.begin_with(join)
+        controller = self.deciders.watch(self._query, plan, statistics, chosen=not held, held=held)
+        if controller is not None:
+            controller.begin_with(join)
 
     # -- Its plan -----------------------------------------------------------------------
 
@@ -298,18 +280,18 @@ class BucketDriver:
 
     def _rest(self) -> None:
         """The bucket is at rest on the way through a batch."""
-        self._weigh()
+        self.deciders.consider_gates(self.join)
         self.budgeting.look(self.join)
 
     def consider(self, taken: int) -> list[Decision]:
         """Let whoever is there decide about the plan and its gates; says what was decided about the plan."""
         join, spent = self.join, self.spent
-        if join is not None and self.chains.consider(join):
+        if join is not None and self.deciders.chains.consider(join):
             self.budgeting.remember(spent)
             self._after_serving(join)  # which asks somebody new
         controller = self.controller
         if controller is None or join is None:
-            self._weigh()
+            self.deciders.consider_gates(self.join)
             return []
         known = len(controller.decisions)
         self.budgeting.inform(controller)
@@ -320,22 +302,12 @@ class BucketDriver:
             if self.budgeting.batches is not None:
                 self._lasting_plan = self.plan
                 self.budgeting.batches.adopt(controller.ranked_by)
-            self._forget_gates()
+            self.deciders.gates_are_gone(self.join)
             self._begin_spending(self._known(), anew=False)
             self._begin_period(controller.decisions[-1].reason, taken, lasts=lasts)
         else:
-            self._weigh()
+            self.deciders.consider_gates(self.join)
         return controller.decisions[known:]
-
-    def _weigh(self) -> None:
-        """Let gates be decided about."""
-        if self.production is not None and self.join is not None:
-            self.production.consider(self.join.gated)
-
-    def _forget_gates(self) -> None:
-        """The programs are others, and have no gates that anybody has chosen."""
-        if self.production is not None and self.join is not None:
-            self.production.plan_changed(self.join.gated)
 
     def command(self, text: str, states: States | None = None, taken: int = 0, *, lasts: bool) -> None:
         """Run under another plan; if that cannot be done, raises why, and leaves everything as it is.
@@ -358,7 +330,7 @@ class BucketDriver:
             self.bucket.transition(plan)
         else:
             self.join.transition(plan, rank(self._graph, known))
-        self._forget_gates()
+        self.deciders.gates_are_gone(self.join)
         self._begin_spending(known, anew=False)
         self.plan = plan
         if lasts:
@@ -436,17 +408,14 @@ class BucketDriver:
     def _go_on_as_committed(self, committed: _Committed) -> None:
         """Divide the budget, and decide about the plan, by what was committed, whatever was learned since."""
         self.budgeting.restore(committed.spending, committed.places)
-        plan, settings, view = self.plan, self._policies.adaptive, self.budgeting.view
-        if plan is None or settings is None or view is None or isinstance(plan, DifferencePlan):
+        known, view, held = committed.controller, self.budgeting.view, self._is_held
+        if view is None or self._policies.adaptive is None:
             return
-        known, states, held = committed.controller, self._policies.states, self._is_held
         if known is not None and known["streams"] == list(self._query.aliases):
             view.restore(known["view"])
-            self.controller = Controller.from_json(self._query, plan, states, settings, known, self._ledger)
+            self.deciders.watch_again(self._query, self.plan, known)
         else:
-            self.controller = Controller(
-                self._query, plan, self._known(), states, settings, chosen=not held, held=held, ledger=self._ledger
-            )
+            self.deciders.watch(self._query, self.plan, self._known(), chosen=not held, held=held)
 
     def _controller_json(self) -> dict[str, Any] | None:
         """What is committed of who decides about the plan."""
@@ -461,9 +430,7 @@ class BucketDriver:
         return {
             "plan": self._plan_json(self.plan),
             "statistics": None if self._measured is None else statistics_to_json(self._measured),
-            "controller": None if self.controller is None or lasts else self.controller.to_json(),
-            "production": None if self.production is None else self.production.to_json(),
-            "chains": self.chains.to_json(),
+            **self.deciders.to_json(controller=not lasts),
             "shares": None if self.join is None else self.join.shares,
             "history": self.history.to_json(),
         }
@@ -481,19 +448,14 @@ class BucketDriver:
 
     def recall_notes(self, notes: Mapping[str, Any]) -> None:
         """Know what the driver of the image had learned."""
-        self.plan = plan = None if notes["plan"] is None else any_plan_from_json(notes["plan"], self._query)
+        self.plan = None if notes["plan"] is None else any_plan_from_json(notes["plan"], self._query)
         self._measured = None if notes["statistics"] is None else statistics_from_json(notes["statistics"])
         self.history.restore(notes["history"])
-        if self.production is not None:
-            self.production.restore(notes["production"])
-        self.chains.restore(notes["chains"])
-        states, settings = self._policies.states, self._policies.adaptive
+        self.deciders.restore(notes)
         if self._committed is not None:
             self._go_on_as_committed(self._committed)
-            return
-        if notes["controller"] is None or plan is None or isinstance(plan, DifferencePlan) or settings is None:
-            return
-        self.controller = Controller.from_json(self._query, plan, states, settings, notes["controller"], self._ledger)
+        else:
+            self.deciders.watch_again(self._query, self.plan, notes["controller"])
 
     def _plan_json(self, plan: AnyPlan | None) -> dict[str, Any] | None:
         return None if plan is None else plan_to_json(plan, self._query.aliases)

@@ -115,8 +115,10 @@ class Budgeting:
 
     def inform(self, controller: Controller) -> None:
         """Let a controller know what plans promise."""
-        if self.batches is not None:
-            controller.promised, controller.trusts_work = self.batches.promised, False
+        batches, view = self.batches, self.view
+        if batches is not None and view is not None:
+            controller.promised, controller.trusts_work = batches.promised, False
+            controller.calibrated = lambda statistics: batches.calibrated(statistics, view.filled(statistics.windows))
         elif self.spender is not None:
             controller.promised, controller.trusts_work = self.spender.promised, not self.spender.division.refuses
 

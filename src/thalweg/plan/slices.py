@@ -283,10 +283,10 @@ def _slice_of(span: Span, ends: Sequence[Span]) -> int:
 def chain_text(ends: Sequence[Span]) -> str:
     """A chain for people.
 
-    >>> chain_text([1_000_000, 60_000_000, None])
-    '1 s | 60 s | for ever'
+    >>> chain_text([1, 1_000_000, 60_000_000, None])
+    'now | 1 s | 60 s | for ever'
     """
-    return " | ".join("for ever" if end is None else f"{end / 1e6:g} s" for end in ends)
+    return " | ".join("for ever" if end is None else "now" if end == 1 else f"{end / 1e6:g} s" for end in ends)
 
 
 def cost_shares(group: Group) -> dict[str, float]:

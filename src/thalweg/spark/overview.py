@@ -14,22 +14,33 @@ from thalweg.spark.shared_run import Registered
 
 
 def overview(
-    registry: Registry, told: Mapping[str, Mapping[str, Any]] | None = None, sharing: Sharing = "auto"
+    registry: Registry,
+    told: Mapping[str, Mapping[str, Any]] | None = None,
+    sharing: Sharing = "auto",
+    ended: Mapping[str, str | None] | None = None,
 ) -> list[dict[str, Any]]:
     """A dictionary for each query.
 
     Args:
         registry: of the directory.
-        told: the metrics of runs that go on here, by their names.
+        told: the metrics of runs that go on here, by their names, with the ``trigger_seconds`` of their last batches.
         sharing: how queries share a join; see :class:`thalweg.Options`.
+        ended: of runs that were started here and do not go on, by their names, the errors that ended them, or None.
 
     """
-    going = is_running(registry.directory)
-    return [
-        row
-        for run in registry.runs
-        for row in _of_run(run, registry, (told or {}).get(run.name), sharing, is_running=going)
-    ]
+    going, over = is_running(registry.directory), ended or {}
+    rows = []
+    for run in registry.runs:
+        goes_on = going and run.name not in over
+        of_run = list(_of_run(run, registry, (told or {}).get(run.name), sharing, is_running=goes_on))
+        if (error := over.get(run.name)) is not None:
+            of_run = [row if row["failure"] else row | _failed_with_its_run(run, error) for row in of_run]
+        rows += of_run
+    return rows
+
+
+def _failed_with_its_run(run: Run, error: str) -> dict[str, Any]:
+    return {"status": "failed", "failure": f"ended with {run.name}: {error}"}
 
 
 def _of_run(
@@ -58,6 +69,8 @@ def _of_run(
         if told is not None:
             results = told["results"] if run.is_alone else told["queries"].get(each.name, 0)
             row |= {"rows_in": sum(told["tuples"].values()), "results": results}
+            if "trigger_seconds" in told:
+                row |= {f"{name}_per_s": row[name] / told["trigger_seconds"] for name in ("rows_in", "results")}
         yield row
 
 

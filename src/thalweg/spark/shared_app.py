@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame
+from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
 from thalweg.errors import OptionError, QueryError, warn
@@ -42,6 +43,13 @@ from thalweg.spark.started import Started
 _BEGINNING = ("Initializing StreamExecution", "Initializing sources")
 """What Spark says of a query whose sources are not open yet."""
 _LOOK_SECONDS = 0.05
+
+_NOT_ON_SPARK = {
+    "none": "app.start has queries over one join share a run. For a plan of its own, give each query an App and a "
+    "directory of its own",
+    "push_down": "push_down is for comparison, and in process alone: a bucket has one join. Use thalweg.replay",
+}
+"""Ways to share a join that runs do not have, and what to do."""
 
 _started: dict[Path, Started] = {}
 """By directory, what was started last in this process: if it has ended by itself, its right is taken back."""
@@ -104,11 +112,8 @@ class SharedQueries:
                 f"this app was started in {self._registry.directory} before. Stop what app.start returned, and start "
                 "another App."
             )
-        if options.sharing == "none":
-            raise OptionError(
-                "option sharing: app.start has queries over one join share a run. For a plan of its own, give each "
-                "query an App and a directory of its own; or leave sharing out."
-            )
+        if options.sharing in _NOT_ON_SPARK:
+            raise OptionError(f"option sharing: {_NOT_ON_SPARK[options.sharing]}; or leave sharing out.")
         registry = Registry(directory)
         self._check(registry, sinks or {})
         right = Running(registry.directory)
@@ -246,8 +251,10 @@ class SharedQueries:
         if self._registry is None:
             waiting = {"run": None, "status": "waiting", "failure": None}
             return [{"query": each.name, **waiting, "text": each.text} for each in self._collected]
-        told = {name: metrics_of(query.lastProgress) for name, query in self._running().runs.items()}
-        return overview(self._registry, told, self._options.sharing)
+        runs = self._running().runs
+        told = {name: metrics_of(query.lastProgress) | _took(query.lastProgress) for name, query in runs.items()}
+        ended = {name: _error_of(query) for name, query in runs.items() if not query.isActive}
+        return overview(self._registry, told, self._options.sharing, ended)
 
     @property
     def commands(self) -> CommandFiles | None:
@@ -263,6 +270,18 @@ class SharedQueries:
         if self._started is None:
             raise OptionError("this app has not been started. Call app.start(directory) first.")
         return self._started
+
+
+def _took(progress: StreamingQueryProgress | None) -> dict[str, float]:
+    """The seconds of a trigger, if there was any."""
+    took = 0 if progress is None else progress.durationMs.get("triggerExecution", 0)
+    return {"trigger_seconds": took / 1000} if took else {}
+
+
+def _error_of(query: StreamingQuery) -> str | None:
+    """What ended a query of Spark, in a line; None: it was stopped, or has read all that it was to read."""
+    error = query.exception()
+    return None if error is None else str(error).split("\n", 1)[0]
 
 
 def _check_sink(name: str, path: str | Path) -> None:

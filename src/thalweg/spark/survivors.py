@@ -5,8 +5,9 @@ of them could use any more. An engine that is built anew could take the rows aga
 turn, and change from one to the next. Each change fills all windows, so a hundred of them take long.
 
 What they all come to can be said of each row by itself. It is there if at each change since it came, some query that
-was there just before selects it and has it in its window. So the rows that are left are taken once, by the queries that
-are there now. Results that wait to leave are found on the way. A query has none from before it entered.
+was there just before selects it and has it in its window; and if it can join anything, for windows hold no others. So
+the rows that are left are taken once, by the queries that are there now. Results that wait to leave are found on the
+way. A query has none from before it entered.
 
 Invariant
     Each condition is asked of a row only if the row was held when a query with it was there. Of other rows it may have
@@ -27,14 +28,16 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from thalweg.cql.group import Group
-from thalweg.cql.query import Query
+from thalweg.cql.query import JoinSpec, Query
 from thalweg.engine.kernels.compiled import Int64s
+from thalweg.engine.rows.encoding import StreamEncoder
 from thalweg.engine.rows.expressions import Expressions, columns_of, physical_names
 from thalweg.engine.storage.arrays import Bools
 from thalweg.plan.slices import Span, kept, longest
 from thalweg.spark.bucket_spec import Spec
 from thalweg.spark.chunks import Chunk, Log, plain, times_of
 from thalweg.spark.record import Record
+from thalweg.spark.shared_run import base_query
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,7 @@ def survivors(spec: Spec, record: Record, log: Log) -> Survivors | None:
     alive = [np.ones(table.num_rows, np.bool_) for _, table in chunks]
     for stream in range(len(spec.query.streams)):
         mine = [place for place, (chunk, _) in enumerate(chunks) if chunk.stream == stream]
-        rows = _Rows(spec.query, stream, [chunks[place] for place in mine])
+        rows = _Rows(spec.query, shared.inside, stream, [chunks[place] for place in mine])
         if not all(rows.pass_by(each, record.watermark) for each in served):
             return None
         for place, part in zip(mine, rows.parts(), strict=True):
@@ -107,17 +110,19 @@ def _served(batch: int, watermark: int, group: Group, staying: set[str]) -> _Ser
 class _Rows:
     """The rows of a stream, in the order of the log."""
 
-    def __init__(self, query: Query, stream: int, chunks: Sequence[tuple[Chunk, pa.Table]]) -> None:
+    def __init__(self, query: Query, join: JoinSpec, stream: int, chunks: Sequence[tuple[Chunk, pa.Table]]) -> None:
         ref = query.streams[stream]
         self._stream, self._sizes = stream, [table.num_rows for _, table in chunks]
         self._batches = np.repeat(np.array([chunk.batch for chunk, _ in chunks], np.int64), self._sizes)
         self._names = physical_names(query)
         self._alias = ref.alias
         self._expressions = Expressions(self._names)
+        self._encoder = StreamEncoder(base_query(join, query.name), stream, self._expressions)
         tables = [plain(table) for _, table in chunks]
         self._times = np.concatenate([np.zeros(0, np.int64), *(times_of(ref, table) for table in tables)])
         self._table = pa.concat_tables([table.select(ref.schema.names) for table in tables]) if tables else None
         self._alive = np.ones(len(self._times), np.bool_)
+        self._can_join = np.full(len(self._times), -1, np.int8)
         self._passes: dict[exp.Expression, np.ndarray[tuple[int], np.dtype[np.int8]]] = {}
 
     def parts(self) -> Iterator[Bools]:
@@ -142,10 +147,19 @@ class _Rows:
             reached = undecided if span is None else undecided[times[undecided] + span > served.watermark]
             claimed = reached[self._passing(selection, reached)]
             undecided = np.setdiff1d(undecided, claimed, assume_unique=True)
+            self._alive[claimed[~self._joining(claimed)]] = False
             if not len(undecided):
                 break
         self._alive[undecided] = False
         return True
+
+    def _joining(self, rows: Int64s) -> Bools:
+        """Which of these rows, which somebody selects, can join anything."""
+        new = rows[self._can_join[rows] < 0]
+        if len(new) and self._table is not None:
+            self._can_join[new] = self._encoder.joins(self._table.take(pa.array(new)))
+        joining: Bools = self._can_join[rows] == 1
+        return joining
 
     def _passing(self, selection: exp.Expression | None, rows: Int64s) -> Bools:
         """Which of these rows pass a condition."""

@@ -258,8 +258,10 @@ class Accounts:
             tables.parts[:] = 0
         for place, way in enumerate(ways):
             for stream, path in enumerate(way.parts):
+                probes = self.programs.heads[stream].probes
                 for step, parts in enumerate(path):
-                    self._look_at(stream, step, place, parts)
+                    is_whole = step < len(probes) and self.is_whole(probes[step].target)
+                    self._look_at(stream, step, place, None if parts and is_whole else parts)  # of one part: all of it
         tables.looking[:] = np.bitwise_or.reduce(tables.parts, axis=2)
 
     def _look_at(self, stream: int, step: int, way: int, parts: Sequence[int] | None) -> None:

@@ -248,6 +248,17 @@ class StreamEncoder:
         names |= {name for _, name in columns_of([expression for _, expression in self._outputs])}
         return [name for name in self._ref.schema.names if name in names]
 
+    def joins(self, table: pa.Table) -> Booleans:
+        """Which rows can join anything: no key is NULL, and no operand."""
+        outputs = [(name, each) for name, each in self._outputs if name not in self._selection_names]
+        renamed = table.rename_columns([self._names[name] for name in table.column_names])
+        computed = self._expressions.evaluate(self._expressions.compile(outputs), renamed) if outputs else pa.table({})
+        keys = [key for attribute, key in self._keys.items() if not self._query.classes[attribute].null_safe]
+        joins: Booleans = np.ones(table.num_rows, np.bool_)
+        for source in (*keys, *self._operands.values()):
+            joins &= self._fetch(source, table, computed).is_valid().to_numpy(zero_copy_only=False)
+        return joins
+
     def passes(self, selection: exp.Expression | None, table: pa.Table) -> Booleans:
         """Which rows pass a condition on this stream."""
         if selection is None:
