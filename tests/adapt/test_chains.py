@@ -52,10 +52,10 @@ def test_slices_are_split_where_few_tuples_last_and_merged_where_most_do(monkeyp
     adapting, slices = run("auto")
     assert (2, 2) in slices
     assert slices[-1] == (1, 1)
-    assert adapting.driver.chains.changes >= 1
+    assert adapting.driver.deciders.chains.changes >= 1
     steady, same = run("memory")
     assert set(same) == {(2, 2)}
-    assert steady.driver.chains.changes == 0
+    assert steady.driver.deciders.chains.changes == 0
     for name in ("near", "far"):
         assert adapting.result(name).table.sort_by("v").num_rows == steady.result(name).table.num_rows > 1_000
 
@@ -64,5 +64,5 @@ def test_a_change_waits_until_it_would_have_paid(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("thalweg.adapt.chains.PERIOD", 1_000)
     monkeypatch.setattr("thalweg.adapt.chains.chain_price", lambda _: 1e18)
     replay, slices = run("auto")
-    assert replay.driver.chains.changes == 0
+    assert replay.driver.deciders.chains.changes == 0
     assert len(set(slices)) == 1

@@ -135,7 +135,7 @@ def test_a_wrong_answer_stops_the_experiment(monkeypatch: pytest.MonkeyPatch) ->
     class Forgetful(JoinEngine):
         def advance(self, limit=None):
             for block in super().advance(limit):
-                yield block if self._nested_loops else block[1:]
+                yield block if self._manner.nested_loops else block[1:]
 
     monkeypatch.setattr(driving, "JoinEngine", Forgetful)
     with pytest.raises(ThalwegError, match="answer differently"):

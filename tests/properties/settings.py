@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, settings
 
 from tests.properties.independent import BACKEND
 
-_DEFAULT_CASES = 500  # minutes on two cores
+_DEFAULT_CASES = 400  # minutes on two cores
 _WANTED = os.environ.get("THALWEG_CASES")
 
 

@@ -29,6 +29,17 @@ def test_only_errors_are_logged(spark: SparkSession) -> None:
     assert logging.getRootLogger().getLevel().toString() == "ERROR"
 
 
+@pytest.mark.parametrize(("error", "is_told"), [(EOFError(), False), (ValueError("of another kind"), True)])
+def test_java_may_end_first(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str], error: Exception, *, is_told: bool
+) -> None:
+    try:
+        raise error
+    except type(error):
+        spark.sparkContext._accumulatorServer.handle_error(None, ("here", 1))  # type: ignore[arg-type]
+    assert ("of another kind" in capsys.readouterr().err) == is_told
+
+
 def test_workers_run_the_python_of_the_driver(spark: SparkSession) -> None:
     def where(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         for _ in frames:

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from pyspark import SparkContext
 from pyspark.errors import PySparkRuntimeError
@@ -48,7 +49,24 @@ def local_session(cores: int | None = None, **conf: Setting) -> SparkSession:
     if str(settings["spark.master"]).startswith("local"):
         python = _quiet_python(python, scratch)
     with _environment("PYSPARK_PYTHON", python):
-        return SparkSession.builder.config(map=settings).getOrCreate()
+        session = SparkSession.builder.config(map=settings).getOrCreate()
+    _end_quietly(session.sparkContext)
+    return session
+
+
+def _end_quietly(context: SparkContext) -> None:
+    """Have nothing printed if Java ends before PySpark has stopped listening for what is added up there.
+
+    Then nothing is lost: whoever still needs Java has an error of its own.
+    """
+    server: Any = context._accumulatorServer  # one of two kinds of server
+    told = server.handle_error
+
+    def handle_error(request: object, address: object) -> None:
+        if not isinstance(sys.exception(), EOFError):
+            told(request, address)
+
+    server.handle_error = handle_error
 
 
 def _quiet_python(python: str, scratch: Path) -> str:
