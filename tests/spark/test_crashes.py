@@ -25,7 +25,7 @@ from tests.spark.jobs import (
     start,
 )
 
-KILLS = int(os.environ.get("THALWEG_KILLS", "1"))
+KILLS = int(os.environ.get("THALWEG_KILLS", "2"))  # the first one comes before anything is committed
 WORKER_KILLS = int(os.environ.get("THALWEG_KILLS", "1"))
 """Of each kind; with two queries whose drivers are killed, twice as many drivers."""
 
